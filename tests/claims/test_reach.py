@@ -120,6 +120,7 @@ class SixHeads(torch.nn.Module):
         super().__init__()
         self.block = torch.nn.Module()
         self.block.heads, self.block.gate = 6, None
+        self.bias = torch.nn.Parameter(torch.zeros(1))
 
     def attentions(self) -> Iterator[tuple]:
         yield Kind.ENCODER, 0, self.block
@@ -159,7 +160,7 @@ def sets_of_their_own(kind: str) -> list[dict]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chosen_heads, "BIAS_RATE", 0.02)  # few sentences, so they count for more
         patch.setattr(chosen_heads, "vectors", lambda _, own: [torch.randn(len(x), 3) for x in own])
-        found = chosen_heads.sweep(model, model.batches([""] * 12), [""] * 12, updates=12)
+        found = chosen_heads.sweep(model, model.batches([""] * 12), [""] * 12, 12, [0, 1, 2], True)
     own = found.pivot_table(index="seed", columns="gate", values="value")
     own = statistics.over_seeds(1 - own["taught on other tokens"] / own["fixed gate, halves"])
     return [row("a", own.mean, own.low, own.high)]

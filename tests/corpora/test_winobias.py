@@ -4,14 +4,13 @@ from headbook.corpora.winobias import FEMALE, MALE, cases
 
 PRO = "7 [The cook] paid the clerk because [he] was late."
 ANTI = "7 [The cook] paid the clerk because [she] was late."
-OTHER = (1, "8 The cook thanked [the clerk] and asked [her] in.",
+OTHER = ("8 The cook thanked [the clerk] and asked [her] in.",
          "8 The cook thanked [the clerk] and asked [him] in.")  # fmt: skip
 
 
 def test_a_case_has_both_pronouns_and_both_occupations():
-    first, second = cases([(2, PRO, ANTI), OTHER])
-    assert (first.kind, first.stereotype, second.stereotype) == (2, MALE, FEMALE)
-    assert first.group == "2 clerk cook" and second.group == "1 clerk cook"
+    first, second = cases([(PRO, ANTI), OTHER])
+    assert (first.stereotype, second.stereotype) == (MALE, FEMALE)
     for gender, pronoun in ((MALE, "he"), (FEMALE, "she")):
         version = first.versions[gender]
         assert version.text == f"The cook paid the clerk because {pronoun} was late."
@@ -22,12 +21,12 @@ def test_a_case_has_both_pronouns_and_both_occupations():
 def test_a_second_pronoun_may_differ_and_an_article_stands_once():
     pro = "1 The clerk met [ the cook] and [he] forgot [his] hat."
     anti = "1 The clerk met the [the cook] and [she] forgot [her] hat."
-    first, _ = cases([(1, pro, anti), OTHER])
+    first, _ = cases([(pro, anti), OTHER])
     assert first.versions[FEMALE].text == "The clerk met the cook and she forgot her hat."
 
 
 def test_left_out_are_other_words_and_unknown_or_missing_occupations():
     changed = ANTI.replace("late", "early")
     alone = "3 [The cook] left because [he] was late."
-    assert len(list(cases([(1, PRO, changed), OTHER]))) == 1
-    assert len(list(cases([(1, alone, alone.replace("[he]", "[she]")), OTHER]))) == 1
+    assert len(list(cases([(PRO, changed), OTHER]))) == 1
+    assert len(list(cases([(alone, alone.replace("[he]", "[she]")), OTHER]))) == 1

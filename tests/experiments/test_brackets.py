@@ -21,7 +21,8 @@ def test_expressions_are_as_deep_as_asked_and_none_is_tested_that_was_learnt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(brackets, "TESTED", 20)
-    training = brackets.training_set(0, 600)
+    monkeypatch.setattr(brackets, "EXPRESSIONS", 600)
+    training = brackets.training_set(0)
     for depth, texts in brackets.held_out().items():
         assert texts and len(texts) == len(set(texts)) and not set(texts) & set(training)
         for text in texts:

@@ -9,14 +9,15 @@ from headbook.experiments import by_importance
 from headbook.training.paired import corpus_bleu, paired
 
 HEADS = [*(f"L1H{head}" for head in range(1, 6)), *(f"cross L1H{head}" for head in range(1, 6))]
-POINTS = by_importance.along({("all", "importance", 0): HEADS}, (0.0, 0.2, 0.4, 0.6))
+ORDERS = {("all", "importance", 0): HEADS}
+POINTS = by_importance.along(ORDERS, (0.0, 0.2, 0.4, 0.6))
 
 
 FOUND = np.stack([ngrams(good) for good in (1.0, 1.0, 0.9, 0.8, 0.2)])
 
 
 def test_rows_are_tested_against_the_whole_model() -> None:
-    rows = by_importance.rows(POINTS, FOUND, [10] * 4)
+    rows = by_importance.rows(POINTS, ORDERS, FOUND)
     assert rows[["encoder_pruned", "decoder_pruned", "cross_pruned"]].iloc[-1].tolist() == [5, 0, 1]
     first, _, third, _ = rows.to_dict("records")
     assert [first[name] for name in ("change", "change_low", "change_high", "p")] == [0, 0, 0, 1]

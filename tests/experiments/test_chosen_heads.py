@@ -79,7 +79,7 @@ def test_gates_taught_on_half_of_the_tokens_are_tested_on_the_other(
     said = lambda model, batches, *gates: {"value": [float(each[0][0]) for each in gates]}  # noqa: E731
     monkeypatch.setattr(chosen_heads, "cost", said)
     model, text = hb.load("minilm"), ["It rains .", "The dog sees a ball ."]
-    found = chosen_heads.sweep(model, own_batches(model, text[:1], 256), text, seeds=(0,))
+    found = chosen_heads.sweep(model, own_batches(model, text[:1], 256), text, 60, [0], True)
     assert found.set_index("gate")["value"].iloc[3:].to_dict() == {
         "taught on the same tokens": [-1], "fixed gate, halves": [-1, -1],
         "taught on other tokens": [1, 0],

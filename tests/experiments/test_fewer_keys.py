@@ -10,7 +10,7 @@ import torch
 from headbook.corpora.masked import masked_copies
 from headbook.experiments import fewer_keys
 from headbook.experiments.fewer_keys import ALL, HEAD, LAYER, MEANS, ONE, differences, mixing
-from headbook.models.fewer_keys import Sharing, means
+from headbook.models.fewer_keys import means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, EncodedPair
 
@@ -31,23 +31,29 @@ def pairs(count: int) -> list[EncodedPair]:
     return masked_copies(rows, VOCABULARY, 1, 0)
 
 
-def gone(net: Transformer, chosen: tuple | None, updates: int = 30) -> dict[str, torch.Tensor]:
-    setting = fewer_keys.Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
-    return fewer_keys.learn(net, chosen, pairs(120), pairs(10), setting)
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"LENGTH": LENGTH, "BATCH": 4, "RATE": 3e-3, "MIXING_RATE": 0.1}
+    for name, value in sizes.items():
+        monkeypatch.setattr(fewer_keys, name, value)
+
+
+def gone(net: Transformer, keys: str, count: int, updates: int = 30) -> dict[str, torch.Tensor]:
+    return fewer_keys.learn(net, keys, count, pairs(120), pairs(10), updates)
 
 
 def test_as_many_means_as_tokens_are_all_keys():
-    found = [gone(model(), each) for each in (None, (LENGTH, None))]
+    found = [gone(model(), keys, LENGTH) for keys in (ALL, MEANS)]
     for name in ("before", "half", "end"):
         torch.testing.assert_close(found[0][name], found[1][name], atol=1e-4, rtol=0)
     assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
 
 
-@pytest.mark.parametrize(("sharing", "count"), [(Sharing.LAYERS, 1), (Sharing.NOTHING, 4)])
-def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing: Sharing, count: int):
+@pytest.mark.parametrize(("keys", "count"), [(ONE, 1), (HEAD, 4)])
+def test_learned_mixtures_start_as_means_and_are_trained_once_each(keys: str, count: int):
     moved = []
     for updates in (1, 25):
-        gone(net := model(), (2, sharing), updates)
+        gone(net := model(), keys, 2, updates)
         moved += [[(each - means(2, LENGTH)).abs().max().item() for each in mixing(net)]]
     assert len(moved[0]) == count and 0 < max(moved[0]) < 0.1 < min(moved[1])
 

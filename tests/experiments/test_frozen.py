@@ -3,13 +3,11 @@
 import copy
 import math
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import torch
-from refusing import refuses
 from transformers import BertConfig, BertModel
 
 from headbook.corpora.small_tasks import UNASKED, Split, task
@@ -81,8 +79,3 @@ def test_a_rate_that_breaks_the_network_ends_it_and_is_never_the_best() -> None:
     found = outcome(replace(ASKED, rate=1e30, updates=9))
     assert math.isnan(found["last"]) and found["steps"] < 9
     assert 0 <= found["validation"] < 0.4 and math.isfinite(found["loss"])
-
-
-def test_what_trains_nothing_is_refused_in_one_line() -> None:
-    for wrong in ({"rate": math.nan}, {"trainable": "norms"}):
-        refuses(partial(outcome, replace(ASKED, **wrong)), "trains nothing")

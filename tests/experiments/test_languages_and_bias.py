@@ -17,7 +17,7 @@ from headbook.types import UserError
 
 LINES = (("[The driver] called the nurse because [{}] was late.", "he", "she"),
          ("The driver called [the nurse] because [{}] was asleep.", "she", "he"))  # fmt: skip
-OWN = list(cases([(1, text.format(pro), text.format(anti)) for text, pro, anti in LINES]))
+OWN = list(cases([(text.format(pro), text.format(anti)) for text, pro, anti in LINES]))
 BOTH = [(case, pronoun) for case in (0, 1) for pronoun in (MALE, FEMALE)]
 
 
@@ -67,7 +67,7 @@ def test_a_head_that_follows_stereotypes_is_told_from_one_that_finds_the_referen
 def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once():
     names = [f"m{male:02d} f{female:02d}" for male, female in product(range(12), repeat=2)]
     versions = [Version(name, (0, 0), (0, 3), (4, 7)) for name in names]
-    paired = [Case(1, each.text, MALE, {MALE: each, FEMALE: each}) for each in versions]
+    paired = [Case(MALE, {MALE: each, FEMALE: each}) for each in versions]
     noise = np.random.default_rng(0).normal(size=12)
     own = np.array([noise[int(occupations(case)[1][1:])] for case in paired])
     drawn = drawn_again(paired)

@@ -1,7 +1,6 @@
-"""A network with new ends: the weights of each part, where answers stand, and what is refused."""
+"""A network with new ends: the weights of each part, and where answers stand."""
 
 import torch
-from refusing import refuses
 from tiny_hugging import BERT
 from transformers import BertConfig, BertModel
 
@@ -36,16 +35,11 @@ def test_our_body_gives_the_states_of_its_encoder():
 def test_answers_stand_at_the_last_positions_or_are_one_without_padding():
     inputs, real = torch.randn(1, 5, 3), torch.ones(1, 5, dtype=torch.bool)
     model = network(positions=2, each=3)
-    logits, states = model(inputs, real), model.read(inputs, real)
+    states = model.read(inputs, real)
+    logits = model.answer(states)
     assert states.shape == (1, 2, 8) and logits.shape == (1, 6, 4)
     assert torch.allclose(logits[0, 3:5].flatten(), model.output(states)[0, 1, :8])
     one = network().read(inputs[:, :3], real[:, :3])
     padded = network().read(inputs, torch.tensor([[True] * 3 + [False] * 2]))
     assert one.shape == (1, 1, 8) and torch.allclose(one, padded, atol=1e-6)
     assert not torch.allclose(one, network().read(inputs, real), atol=1e-3)
-
-
-def test_wrong_shapes_are_refused_in_one_line():
-    refuses(lambda: NewEnds(ours(), 3, 3, 4, None), "3 layers of a body that has 2")
-    longer = torch.zeros(1, 13, 3), torch.ones(1, 13, dtype=torch.bool)
-    refuses(lambda: network().read(*longer), "longer than the body's 12 positions")

@@ -3,10 +3,8 @@
 import pytest
 import torch
 from blocks import HEADS, WIDTH, attention, in_heads, joined, rows_of
-from refusing import refuses
 
 from headbook.experiments.costs import peak_bytes
-from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
 from headbook.models.sparse import Pattern, Sparse, pairs
 
@@ -14,7 +12,7 @@ PATTERNS = (
     Pattern(1, window=True),
     Pattern(3, window=True, step=3),
     Pattern(4, window=True, tokens=3),
-    Pattern(4, tokens=2, drawn=2, seed=5),
+    Pattern(4, tokens=2, drawn=2),
     Pattern(3, tokens=5, drawn=40),
 )
 
@@ -37,8 +35,8 @@ def dense(pattern: Pattern, length: int) -> torch.Tensor:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize("length", [1, 9, 33])
 def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
-    """softmax(QKᵀ/√d + mask) V with a full mask of pairs; recorded weights are those."""
-    plain, (states, mask), tape = attention(), rows_of(length), {}
+    """softmax(QKᵀ/√d + mask) V with a full mask of pairs."""
+    plain, (states, mask) = attention(), rows_of(length)
     states.requires_grad_()
     seen = (dense(pattern, length) & mask) | torch.eye(length, dtype=torch.bool)
     query, key, value = in_heads(plain, states)
@@ -51,9 +49,6 @@ def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     first, second = (torch.autograd.grad(each[real].square().sum(), states, retain_graph=True)[0]
                      for each in (found, wanted))  # fmt: skip
     torch.testing.assert_close(first, second)
-    block.record = tape.__setitem__
-    torch.testing.assert_close(block(states, states, mask)[real], wanted[real])
-    assert (tape[Point.WEIGHTS][0] > 0).eq(seen[0]).all()
     assert torch.equal(pairs(pattern, length) | torch.eye(length).bool(), seen[0, 0])
 
 
@@ -74,5 +69,3 @@ def test_linear_attention_by_its_formula():
     alike = (query @ key.mT).masked_fill(~mask, 0)
     context = alike / alike.sum(-1, keepdim=True) @ value
     torch.testing.assert_close(block(states, states, mask), plain.output(joined(context)))
-    block.record = print
-    refuses(lambda: block(states, states), "no weights to look at")

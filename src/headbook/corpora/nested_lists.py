@@ -1,56 +1,31 @@
 """Nested lists as texts, whose first token, the outermost operator, asks for their value."""
 
-from dataclasses import dataclass
 from functools import cache
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from headbook.corpora.small_tasks import NAMES, expression, value
+from headbook.corpora.small_tasks import NAMES, OPERATORS, expressions
 from headbook.text.batches import PAD
 
-VALUES, OPERATORS = 10, 4
+LONGEST, VALUES = 32, 10
 VOCABULARY = PAD + 1 + len(NAMES)
-ARGUMENTS = (2, 3, 4, 5)
 SEED = 48
 """Draws the texts, the same ones for every network."""
-SHORTEST = 16
-
-
-@dataclass(frozen=True)
-class NestedLists:
-    """Different expressions, padded on the right, and the digit that each one comes to."""
-
-    texts: Int[Tensor, "text token"]
-    values: Int[Tensor, " text"]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def guessed(self, others: "NestedLists") -> float:
-        """Accuracy on others of the most frequent value of each outermost operator here."""
-        own, asked = self.texts[:, 0] - PAD - 1, others.texts[:, 0] - PAD - 1
-        counts = torch.zeros(OPERATORS, VALUES, dtype=torch.long)
-        counts.index_put_((own, self.values), torch.tensor(1), accumulate=True)
-        return float((counts.argmax(1)[asked] == others.values).double().mean())
 
 
 @cache
-def nested_lists(longest: int, trained: int, tested: int) -> tuple[NestedLists, NestedLists]:
-    """Texts of SHORTEST to `longest` tokens to learn from and, without a common one, to be tested.
+def nested_lists(count: int) -> tuple[Int[Tensor, "text token"], Int[Tensor, " text"]]:
+    """Different texts of 16 to 32 tokens, padded on the right, and the digits they come to.
 
     Operators as in ListOps (Nangia and Bowman 2018), at most two inside each other.
     """
-    generator = torch.Generator().manual_seed(SEED)
-    found: dict[tuple[int, ...], int] = {}
-    while len(found) < trained + tested:
-        tokens = tuple(expression(generator, arguments=ARGUMENTS))
-        if SHORTEST <= len(tokens) <= longest:
-            found[tokens] = value(tokens)
-    texts = torch.full((len(found), longest), PAD)
-    for row, tokens in enumerate(found):
-        texts[row, : len(tokens)] = torch.tensor(tokens) + PAD + 1
-    values = torch.tensor(list(found.values()))
-    known, new = slice(0, trained), slice(trained, None)
-    return NestedLists(texts[known], values[known]), NestedLists(texts[new], values[new])
+    ids, values = expressions(count, range(16, LONGEST + 1), 5, SEED)
+    return ids + PAD + 1, values
+
+
+def guessed(texts: Tensor, values: Tensor, others: Tensor) -> Int[Tensor, " other"]:
+    """Of each other text the most frequent value of those with its outermost operator."""
+    own, asked = (each[:, 0] - PAD - 1 for each in (texts, others))
+    return (one_hot(own, len(OPERATORS)).T @ one_hot(values, VALUES)).argmax(1)[asked]

@@ -1,7 +1,5 @@
 """Texts whose first or last token asks for a value that stands somewhere else."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -14,20 +12,12 @@ VOCABULARY = PAD + 1 + KEYS * VALUES + KEYS + NOISE
 CHANCE = 1 / VALUES
 
 
-@dataclass(frozen=True)
-class Retrieval:
-    """Texts of one length, the value that is asked for, and how far from the question it stands."""
-
-    texts: Int[Tensor, "text token"]
-    values: Int[Tensor, " text"]
-    distances: Int[Tensor, " text"]
-
-
 def retrieval(
-    length: int, pairs: int, count: int, generator: torch.Generator, *, last: bool = False
-) -> Retrieval:
-    """Texts of noise with `pairs` pairs of key and value, one token each; the first token asks.
+    length: int, pairs: int, count: int, generator: torch.Generator, last: bool
+) -> tuple[Int[Tensor, "text token"], Int[Tensor, " text"], Int[Tensor, " text"]]:
+    """Texts of noise with pairs of key and value, one token each; the first token asks.
 
+    Beside the texts the value that is asked for, and how far from the question it stands.
     The logarithm of the distance is drawn alike from 1 to the end, other pairs stand anywhere. Keys
     of a text differ, values are drawn alone, so that the others say nothing about the value whose
     key is asked for. With `last` the text is turned round.
@@ -42,4 +32,4 @@ def retrieval(
     values = torch.randint(VALUES, (count, pairs), generator=generator)
     texts[rows, places] = PAD + 1 + keys * VALUES + values
     texts[:, 0] = PAD + 1 + KEYS * VALUES + keys[:, 0]
-    return Retrieval(texts.flip(1) if last else texts, values[:, 0], distances)
+    return texts.flip(1) if last else texts, values[:, 0], distances

@@ -6,6 +6,7 @@ Tasks of Lu et al. 2021, section 2.2, in small, with splits that share no row.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median_low
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,19 +14,13 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
 
-XOR, LISTOPS, DIGITS, BIT_MEMORY = "XOR", "ListOps", "digits", "bit memory"
 SEED = 47
 """Draws rows and splits, the same ones for every network."""
 BITS = 5
-SHARES = (0.6, 0.2, 0.2)
-"""Of XOR's rows; the other tasks have numbers of rows."""
-DIGIT_ROWS, LISTOPS_ROWS = (1197, 300, 300), (4000, 300, 600)
-SIDE, PATCH = 8, 4
+XOR_ROWS, DIGIT_ROWS, LISTOPS_ROWS = (614, 205, 205), (1197, 300, 300), (4000, 300, 600)
 NAMES = ("[MAX", "[MIN", "[MED", "[SM", "]", *map(str, range(10)))
 """Tokens of ListOps (Nangia and Bowman 2018)."""
-LONGEST, DEEPEST = 9, 2
-"""Tokens of an expression, and operators inside each other."""
-ARGUMENTS = (2, 3)
+OPERATORS = (max, min, median_low, lambda arguments: sum(arguments) % 10)
 STRINGS, STRING, AT_ONCE = 5, 40, 20
 """Of bit memory: strings, bits of each, and bits that stand at one position."""
 MEMORY_ROWS = (8000, 300, 300)
@@ -53,21 +48,16 @@ class Split:
 class Task:
     """Three splits without a common row.
 
-    There are `each` answers per position, read at the last ones, or one per row, of all its
-    positions together (`pooled`).
+    There are `each` answers per position, read at the last `positions`, or one per row, of all its
+    positions together (None).
     """
 
     train: Split
     validation: Split
     test: Split
     classes: int
-    pooled: bool
+    positions: int | None = None
     each: int = 1
-
-    @property
-    def positions(self) -> int | None:
-        """How many of the last positions answers are read at; None where they are pooled."""
-        return None if self.pooled else self.train.labels.shape[1] // self.each
 
     @property
     def features(self) -> int:
@@ -90,9 +80,7 @@ def xor() -> Task:
     """Two strings of five bits, one bit per position; their element-wise XOR at the last five."""
     rows = torch.cartesian_prod(*[torch.arange(2)] * (2 * BITS))
     labels = rows[:, :BITS] ^ rows[:, BITS:]
-    whole = _split(functional.one_hot(rows, 2).float(), labels)
-    counts = [round(share * len(rows)) for share in SHARES[:2]]
-    return _task(whole, [*counts, len(rows) - sum(counts)], 2, pooled=False)
+    return Task(*_divided(XOR_ROWS, functional.one_hot(rows, 2).float(), labels), 2, BITS)
 
 
 def bit_memory() -> Task:
@@ -109,51 +97,57 @@ def bit_memory() -> Task:
     hidden = torch.randint(2, asked.shape, generator=generator).bool()
     shown = (2 * asked - 1).masked_fill(hidden, 0)
     read = torch.cat([2 * strings - 1, shown[:, None]], dim=1)
-    whole = _split(read.reshape(rows, -1, AT_ONCE).float(), asked.masked_fill(~hidden, UNASKED))
-    return _task(whole, MEMORY_ROWS, 2, pooled=False, each=AT_ONCE)
+    read, labels = read.reshape(rows, -1, AT_ONCE).float(), asked.masked_fill(~hidden, UNASKED)
+    return Task(*_divided(MEMORY_ROWS, read, labels), 2, STRING // AT_ONCE, AT_ONCE)
 
 
 def digits() -> Task:
     """The 8 × 8 digits of scikit-learn as four patches of 4 × 4 pixels from 0 to 1."""
     found = load_digits()
     images = torch.from_numpy(found.images).float() / 16
-    cut = images.unfold(1, PATCH, PATCH).unfold(2, PATCH, PATCH)
-    patches = cut.reshape(len(images), (SIDE // PATCH) ** 2, PATCH * PATCH)
+    patches = images.unfold(1, 4, 4).unfold(2, 4, 4).reshape(-1, 4, 16)
     labels = torch.from_numpy(found.target).long()[:, None]
-    return _task(_split(patches, labels), DIGIT_ROWS, 10, pooled=True)
+    return Task(*_divided(DIGIT_ROWS, patches, labels), 10)
 
 
 def listops() -> Task:
-    """Nested expressions of at most LONGEST tokens, all different, and their value, a digit."""
-    generator = torch.Generator().manual_seed(SEED)
-    found: dict[tuple[int, ...], int] = {}
-    while len(found) < sum(LISTOPS_ROWS):
-        tokens = tuple(expression(generator))
-        # without an operator inside another there is nothing to nest
-        if len(tokens) <= LONGEST and sum(token < 4 for token in tokens) > 1:
-            found[tokens] = value(tokens)
-    ids = torch.full((len(found), LONGEST), -1)
-    for row, tokens in enumerate(found):
-        ids[row, : len(tokens)] = torch.tensor(tokens)
+    """Nested expressions of at most nine tokens and their value, a digit."""
+    ids, values = expressions(sum(LISTOPS_ROWS), range(10), 3, SEED)
     real = ids >= 0
     vectors = functional.one_hot(ids.clamp_min(0), len(NAMES)).float() * real[..., None]
-    labels = torch.tensor(list(found.values()))[:, None]
-    return _task(Split(vectors, real, labels), LISTOPS_ROWS, 10, pooled=True)
+    return Task(*_divided(LISTOPS_ROWS, vectors, values[:, None], real), 10)
 
 
-TASKS = {XOR: xor, LISTOPS: listops, DIGITS: digits, BIT_MEMORY: bit_memory}
+TASKS = {"XOR": xor, "ListOps": listops, "digits": digits, "bit memory": bit_memory}
 
 
-def expression(
-    generator: torch.Generator, depth: int = 0, arguments: Sequence[int] = ARGUMENTS
-) -> Iterator[int]:
+def expressions(
+    count: int, lengths: range, most: int, seed: int
+) -> tuple[Int[Tensor, "text token"], Int[Tensor, " text"]]:
+    """Different expressions as token ids, -1 behind their ends, and their values.
+
+    Operators have two to `most` arguments.
+    """
+    generator, found = torch.Generator().manual_seed(seed), {}
+    while len(found) < count:
+        tokens = tuple(expression(generator, most))
+        # without an operator inside another there is nothing to nest
+        if len(tokens) in lengths and sum(token < 4 for token in tokens) > 1:
+            found[tokens] = value(tokens)
+    ids = torch.full((count, lengths[-1]), -1)
+    for row, tokens in enumerate(found):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+    return ids, torch.tensor(list(found.values()))
+
+
+def expression(generator: torch.Generator, most: int, depth: int = 0) -> Iterator[int]:
     """Token ids of a random expression: an operator on some digits or expressions."""
-    if depth == DEEPEST or (depth and _uniform(3, generator)):
+    if depth == 2 or (depth and _uniform(3, generator)):
         yield 5 + _uniform(10, generator)
         return
     yield _uniform(4, generator)
-    for _ in range(arguments[_uniform(len(arguments), generator)]):
-        yield from expression(generator, depth + 1, arguments)
+    for _ in range(2 + _uniform(most - 1, generator)):
+        yield from expression(generator, most, depth + 1)
     yield NAMES.index("]")
 
 
@@ -167,30 +161,19 @@ def value(tokens: Sequence[int]) -> int:
             stack[-1].append(int(NAMES[token]))
         else:
             operator, *arguments = stack.pop()
-            stack[-1].append(_applied(NAMES[operator], sorted(arguments)))
+            stack[-1].append(OPERATORS[operator](arguments))
     return stack[0][0]
-
-
-def _applied(operator: str, ordered: list[int]) -> int:
-    if operator == "[SM":
-        return sum(ordered) % 10
-    place = {"[MAX": -1, "[MIN": 0, "[MED": (len(ordered) - 1) // 2}[operator]
-    return ordered[place]
 
 
 def _uniform(count: int, generator: torch.Generator) -> int:
     return int(torch.randint(count, (), generator=generator))
 
 
-def _split(inputs: Tensor, labels: Tensor) -> Split:
-    return Split(inputs, torch.ones(inputs.shape[:2], dtype=torch.bool), labels)
-
-
-def _task(whole: Split, counts: Sequence[int], classes: int, pooled: bool, each: int = 1) -> Task:
-    """The rows in random order, divided."""
-    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(SEED))
-    parts = [
-        Split(whole.inputs[rows], whole.real[rows], whole.labels[rows])
-        for rows in order.split(list(counts))
-    ]
-    return Task(*parts, classes, pooled, each)
+def _divided(
+    counts: Sequence[int], inputs: Tensor, labels: Tensor, real: Tensor | None = None
+) -> Iterator[Split]:
+    """The rows in random order."""
+    real = torch.ones(inputs.shape[:2], dtype=torch.bool) if real is None else real
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SEED))
+    for rows in order.split(list(counts)):
+        yield Split(inputs[rows], real[rows], labels[rows])

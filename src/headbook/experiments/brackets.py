@@ -14,11 +14,12 @@ from torch.nn.functional import cross_entropy
 
 from headbook.experiments.learning import descent, rise_and_fall
 from headbook.models.attention import AttentionPath
-from headbook.models.binding import Roles, bind
+from headbook.models.binding import Bound, ConstantRole, QueryRole
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD
 
+ROLES = {"plain": None, "constant roles": ConstantRole, "roles of the query": QueryRole}
 ALPHABET, NO_VALUE = "()+-*0123456789", -100
 MODULUS, LONGEST = 3, 17  # of numbers, and characters of an expression
 TRAINED, DEEPEST = (1, 2, 3), 4  # depths trained on, and the depth up to which is tested
@@ -29,7 +30,7 @@ BATCH, EXPRESSIONS, TESTED, HELD_OUT = 64, 40_000, 500, 5  # every fifth by a ha
 class Setting:
     """One training; every closing bracket is to show its value. The defaults are published."""
 
-    roles: str = "roles of the query"  # "constant roles", "plain"
+    roles: str = "roles of the query"
     seed: int = 0
     updates: int = 5_000
     width: int = 32
@@ -63,16 +64,12 @@ def values(text: str) -> list[int | None]:
     return found
 
 
-def is_held_out(text: str) -> bool:
-    return zlib.crc32(text.encode()) % HELD_OUT == 0
-
-
-def training_set(seed: int, count: int = EXPRESSIONS) -> list[str]:
+def training_set(seed: int) -> list[str]:
     """Expressions of all trained depths in turn, none of them held out."""
     noise, found = random.Random(derived(seed, "expressions")), []
-    while len(found) < count:
+    while len(found) < EXPRESSIONS:
         text = expression(TRAINED[len(found) % len(TRAINED)], noise)
-        found += [text] * (not is_held_out(text))
+        found += [text] * (zlib.crc32(text.encode()) % HELD_OUT != 0)
     return found
 
 
@@ -80,10 +77,11 @@ def held_out() -> dict[int, list[str]]:
     """Different held-out expressions by depth, few of depth 1; the same for every seed."""
     noise, sets = random.Random(0), {}
     for depth in range(1, DEEPEST + 1):
-        found, tries = {}, iter(range(4 * HELD_OUT * TESTED + 1_000))
-        while len(found) < TESTED and next(tries, None) is not None:
-            text = expression(depth, noise)
-            found |= dict.fromkeys([text] * is_held_out(text))
+        found, tries = {}, 4 * HELD_OUT * TESTED + 1_000
+        while len(found) < TESTED and tries:
+            text, tries = expression(depth, noise), tries - 1
+            if zlib.crc32(text.encode()) % HELD_OUT == 0:
+                found[text] = None
         sets[depth] = list(found)
     return sets
 
@@ -102,20 +100,23 @@ def encoded(texts: list[str]) -> tuple[Tensor, Tensor]:
 
 def start(setting: Setting) -> Transformer:
     """A causal model; without roles of the query it has wider feed-forward layers instead."""
-    width, inner = setting.width, 2 * setting.width
-    if setting.roles != Roles.QUERY:
+    width, inner, role = setting.width, 2 * setting.width, ROLES[setting.roles]
+    if role is not QueryRole:
         inner += -(-(width + 1) * width // (2 * width + 1))
     path, sizes = AttentionPath.EXPLICIT, {"heads": 4, "width": width, "feed_forward": inner}
     config = TransformerConfig(0, 1 + len(ALPHABET), 0, 2, dropout=0.0, path=path, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(setting.seed, "initial weights"))
-        return bind(Transformer(config), Roles(setting.roles))
+        model = Transformer(config)
+        for layer in model.decoder if role else ():
+            layer.attention = Bound(layer.attention, role(width))
+        return model
 
 
-def train(setting: Setting, expressions: int = EXPRESSIONS) -> list[dict[str, object]]:
+def train(setting: Setting) -> list[dict[str, object]]:
     """One row per depth: the share of held-out expressions whose value is right; `majority` is that
     of the value most frequent in training, `loss` the mean of the last tenth of the updates."""
-    texts, model, updates = training_set(setting.seed, expressions), start(setting), setting.updates
+    texts, model, updates = training_set(setting.seed), start(setting), setting.updates
     (ids, wanted), deep, losses, found = encoded(texts), len(TRAINED), [], []
     rate = rise_and_fall(updates, max(1, updates // 20))
     descend = descent(model.parameters(), rate, lr=3e-3, betas=(0.9, 0.98))
@@ -133,8 +134,8 @@ def train(setting: Setting, expressions: int = EXPRESSIONS) -> list[dict[str, ob
         frequent = max(set(own), key=own.count)
         share = sum(values(each)[-1] == frequent for each in tests) / len(tests)
         scores = {"value": right(model, tests), "majority": share, "loss": sum(last) / len(last)}
-        labels = asdict(setting) | {"depth": depth, "tested": len(tests), "parameters": size}
-        found.append(labels | scores)
+        of = {"depth": depth, "tested": len(tests), "parameters": size}
+        found.append(asdict(setting) | of | scores)
     return found
 
 

@@ -37,21 +37,20 @@ def curves(
     points = along(orders, levels)
     silent = [[], *(gone for *_, gone in points)]
     found = heads_out.silenced(name, sentences, silent)["statistics"]
-    sizes = {key: len(heads) for key, heads in orders.items()}
-    return rows(points, found, [sizes[point[:3]] for point in points]), kept(found)
+    return rows(points, orders, found), kept(found)
 
 
 def rows(
-    points: Sequence[Point], statistics: Int[np.ndarray, "mask sentence 10"], sizes: Sequence[int]
+    points: Sequence[Point], orders: Orders, statistics: Int[np.ndarray, "mask sentence 10"]
 ) -> pd.DataFrame:
-    """One row per point, of statistics of the whole model and then of each; `sizes` are the number
-    of heads of each one's scope. Interval and p of the change are over resampled sentences."""
+    """One row per point, of statistics of the whole model and then of each. Interval and p of the
+    change are over resampled sentences."""
     whole, *others = statistics
     first, found = corpus_bleu(whole), []
-    for (scope, order, number, level, gone), each, size in zip(points, others, sizes, strict=True):
+    for (*key, level, gone), each in zip(points, others, strict=True):
         test, bleu = paired(each, whole), corpus_bleu(each)
-        row = {"scope": scope, "order": order, "number": number, "level": level}
-        row |= {"share": len(gone) / size, "pruned": len(gone)}
+        row = dict(zip(("scope", "order", "number"), key, strict=True)) | {"level": level}
+        row |= {"share": len(gone) / len(orders[*key]), "pruned": len(gone)}
         for kind in ("encoder", "decoder", "cross"):
             start = "L" if kind == "encoder" else kind
             row[f"{kind}_pruned"] = sum(head.startswith(start) for head in gone)

@@ -11,11 +11,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point, capture
-from headbook.models.gates import FixedGate
+from headbook.models.gates import FixedGate, closed
 from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, gate_at, open_probability
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 CODE = CONSTANTS["code"]
 Gates = list[Float[Tensor, "_ head"]]
@@ -31,8 +31,6 @@ class Chooser(nn.Module):
 
     def __init__(self, heads: int, width: int, open_heads: int, reads: bool) -> None:
         super().__init__()
-        if not 0 < open_heads < heads:
-            raise UserError(f"{open_heads} of {heads} heads open: give a number in between")
         self.bias = nn.Parameter(torch.zeros(heads))
         self.weight = nn.Parameter(torch.zeros(heads, width), requires_grad=reads)
         self.open_heads = open_heads
@@ -73,14 +71,10 @@ def given_gates(network: Capturable, values: Float[Tensor, "batch head"]) -> Ite
     """The encoder's heads times these multipliers; the gates that were there come back."""
     places = blocks(network)
     parts = values.split([block.heads for block in places], dim=1)
-    before = [block.gate for block in places]
-    try:
+    with closed(network, []):
         for block, part in zip(places, parts, strict=True):
             block.gate = FixedGate(part)
         yield
-    finally:
-        for block, gate in zip(places, before, strict=True):
-            block.gate = gate
 
 
 def vectors(model: Loaded, batches: Sequence[Batch]) -> list[Float[Tensor, "_ width"]]:

@@ -12,14 +12,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.experiments.chooser import (
-    Chooser,
-    Gates,
-    blocks,
-    given_gates,
-    permuted,
-    vectors,
-)
+from headbook.experiments.chooser import Chooser, Gates, blocks, given_gates, permuted, vectors
 from headbook.experiments.learning import descent
 from headbook.looking.effects import VECTORS, compared_by, own_batches
 from headbook.models.loaded import Loaded
@@ -98,9 +91,9 @@ def sweep(
     model: Loaded,
     batches: Sequence[Batch],
     learnt: Sequence[str],
-    updates: int = 60,
-    seeds: Sequence[int] = (0, 1, 2),
-    taught: bool = True,
+    updates: int,
+    seeds: Sequence[int],
+    taught: bool,
 ) -> pd.DataFrame:
     """One row per gate and seed: the `cost` on the batches with a third of the heads open.
 

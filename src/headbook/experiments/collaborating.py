@@ -6,6 +6,7 @@ published table (200 updates, two rates, three seeds: 48 trainings) took three m
 """
 
 from collections.abc import Sequence
+from itertools import product
 
 import pandas as pd
 import torch
@@ -68,26 +69,25 @@ class Recaller(nn.Module):
         return self.logits(self.attention(queries, memory))
 
 
-def wanted(drawn: Recall) -> Tensor:
-    """The value of every key, [batch key]."""
-    return drawn.wanted(torch.arange(COUNT).expand(len(drawn.keys), -1))
-
-
 def recalled(heads: str, dims: int, rate: float, updates: int, seed: int) -> dict[str, float]:
     """Loss, and share of keys whose value is named, on fresh sequences after the last update."""
+
+    def answers(drawn: Recall) -> tuple[Tensor, Tensor]:
+        wanted = drawn.values.gather(1, drawn.last)  # the value of every key
+        logits = model(drawn)
+        return functional.cross_entropy(logits.mT, wanted), (logits.argmax(-1) == wanted)
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "initial weights"))
         model = Recaller(heads, dims)
     descend = descent(model.parameters(), lr=rate)
     sequences = torch.Generator().manual_seed(derived(seed, "sequences"))
     for _ in range(updates):
-        drawn = each_once(COUNT, BATCH, sequences)
-        descend(functional.cross_entropy(model(drawn).mT, wanted(drawn)))
-    fresh = each_once(COUNT, FRESH, torch.Generator().manual_seed(derived(seed, "fresh")))
+        descend(answers(each_once(COUNT, BATCH, sequences))[0])
+    fresh = torch.Generator().manual_seed(derived(seed, "fresh"))
     with torch.no_grad():
-        found = model(fresh)
-    right = (found.argmax(-1) == wanted(fresh)).double().mean()
-    return {"loss": float(functional.cross_entropy(found.mT, wanted(fresh))), "right": float(right)}
+        loss, right = answers(each_once(COUNT, FRESH, fresh))
+    return {"loss": float(loss), "right": float(right.double().mean())}
 
 
 def sweep(
@@ -101,12 +101,10 @@ def sweep(
     Parameters are those of queries and keys, with the mixing vectors.
     """
     rows = []
-    for heads in KINDS:
-        for each, rate, seed in ((d, r, s) for d in dims for r in rates for s in seeds):
-            parameters = (2 * WIDTH + HEADS * (heads == "collaborative")) * each
-            run = {"heads": heads, "dims": each, "rate": rate, "seed": seed, "updates": updates}
-            found = recalled(heads, each, rate, updates, seed)
-            rows.append({**run, "parameters": parameters, **found})
+    for heads, each, rate, seed in product(KINDS, dims, rates, seeds):
+        run = {"heads": heads, "dims": each, "rate": rate, "seed": seed, "updates": updates}
+        run["parameters"] = (2 * WIDTH + HEADS * (heads == "collaborative")) * each
+        rows.append(run | recalled(heads, each, rate, updates, seed))
     return pd.DataFrame(rows)
 
 

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
+from itertools import accumulate
 
 from torch.profiler import ProfilerActivity, profile
 
 from headbook.paths import silence_profiler
-
-ALLOCATED = "[memory]"
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
@@ -19,13 +18,9 @@ def peak_bytes(work: Callable[[], object]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         result = work()
     del result
-    events = [event for event in recorded.profiler.kineto_results.events()
-              if event.name() == ALLOCATED]  # fmt: skip
-    held = most = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        held += event.nbytes()
-        most = max(most, held)
-    return most
+    events = sorted(recorded.profiler.kineto_results.events(), key=lambda event: event.start_ns())
+    sizes = (event.nbytes() for event in events if event.name() == "[memory]")
+    return max(accumulate(sizes, initial=0))
 
 
 def processor_seconds(work: Callable[[], object]) -> float:

@@ -19,7 +19,6 @@ from headbook.training.scoring import nats
 
 CONSTANT, V = "DropHead, one rate", "DropHead, V"
 SCHEDULES = (("no DropHead", 0.0), ("one rate", 0.2), ("V", 0.2), ("one rate", 0.1), ("V", 0.1))
-SETTING = Setting()
 KEYS = ["schedule", "rate", "seed"]
 
 
@@ -66,14 +65,11 @@ def measured(setting: Setting, schedule: str, rate: float, seed: int) -> pd.Data
     return found.assign(**numbers, **layers.rename("layer {}".format).to_dict())
 
 
-def sweep(
-    seeds: int, setting: Setting = SETTING, schedules: Sequence[tuple[str, float]] = SCHEDULES
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def sweep(seeds: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Losses of every model, loss by heads closed, and dissimilarity by layer; each is kept."""
-    runs = [
-        dict(zip(KEYS, (*how, seed), strict=True)) for seed in range(seeds) for how in schedules
-    ]
-    whole = each_kept(measured, setting, runs)
+    runs = [{"schedule": schedule, "rate": rate, "seed": seed}
+            for seed in range(seeds) for schedule, rate in SCHEDULES]  # fmt: skip
+    whole = each_kept(measured, Setting(), runs)
     one = whole.drop_duplicates(KEYS)
     layers = [each for each in one if each.startswith("layer ")]
     found = one.melt(KEYS, layers, "layer", "dissimilarity")

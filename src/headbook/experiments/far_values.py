@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
 from headbook.corpora import nested_lists as lists
 from headbook.corpora import retrieval as values
+from headbook.corpora.retrieval import retrieval
 from headbook.experiments.learning import descent
 from headbook.models.attention import AttentionPath
 from headbook.models.mixing import Mixing, Sizes, mix
@@ -22,7 +23,7 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 
 FAR = Sizes(length=64, window=8, block=4, tokens=2, drawn=1, step=4, keys=16)
-LISTS = replace(FAR, length=32, keys=8)
+LISTS = replace(FAR, length=lists.LONGEST, keys=8)
 LAYERS, PAIRS = 2, 4
 NEAR = LAYERS * FAR.window // 2
 """Tokens that two layers of windows carry a value."""
@@ -37,7 +38,7 @@ ASKED = dict.fromkeys(OTHERS, "lists by others")
 ASKED |= {Mixing.WINDOW: "lists by windows", Mixing.LINEAR: "lists by linear"}
 UNTRAINED = "converged: has not learned to find values even nearby"
 UNKNOWN = "converged: full attention has not learned nested lists"
-Draw = Callable[[], tuple[Tensor, Tensor]]
+Draw = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,14 @@ class Asked(nn.Module):
         return self.answer(self.encoder.encode(texts)[0][:, self.place])
 
 
-def start(seed: int, *given: object) -> Asked:
-    """The encoder before its first update; `given` is what `Asked` takes."""
+def learn(seed: int, setting: Setting, draw: Draw, *given: object) -> Asked:
+    """Adam on texts and answers that are drawn; the rate rises, then falls along a cosine.
+
+    `given` is what `Asked` takes.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "initial weights"))
-        return Asked(*given)
-
-
-def learn(model: nn.Module, draw: Draw, setting: Setting) -> None:
-    """Adam on texts and answers that are drawn; the rate rises, then falls along a cosine."""
+        model = Asked(*given)
 
     def rate(adam: torch.optim.Optimizer) -> SequentialLR:
         rise = LinearLR(adam, 0.02, total_iters=setting.warmup)
@@ -87,36 +87,29 @@ def learn(model: nn.Module, draw: Draw, setting: Setting) -> None:
         return SequentialLR(adam, [rise, fall], [setting.warmup])
 
     descend = descent(model.parameters(), rate, lr=setting.rate)
+    noise = torch.Generator().manual_seed(derived(seed, "texts"))
     for _ in range(setting.updates):
-        texts, answers = draw()
+        texts, answers = draw(noise)
         descend(cross_entropy(model(texts), answers))
+    return model.eval()
 
 
 @torch.inference_mode()
 def right(model: nn.Module, texts: Tensor, answers: Tensor) -> Tensor:
     """Whether the answer to each text is right."""
-    model.eval()
     return torch.cat([model(each).argmax(-1) for each in texts.split(100)]) == answers
-
-
-def asked(seed: int, last: bool, count: int) -> values.Retrieval:
-    """The texts on which an encoder of this seed is tested."""
-    fresh = torch.Generator().manual_seed(derived(seed, "fresh"))
-    return values.retrieval(FAR.length, PAIRS, count, fresh, last=last)
 
 
 def found(kind: Mixing, seed: int, setting: Setting, last: bool = False) -> dict[str, object]:
     """A row of the table `retrieval`: shares of near and of far values that are found."""
-    model = start(seed, kind, FAR, values.VOCABULARY, values.VALUES, last)
-    texts = torch.Generator().manual_seed(derived(seed, "texts"))
 
-    def draw() -> tuple[Tensor, Tensor]:
-        drawn = values.retrieval(FAR.length, PAIRS, setting.batch, texts, last=last)
-        return drawn.texts, drawn.values
+    def draw(noise: torch.Generator) -> tuple[Tensor, Tensor]:
+        return retrieval(FAR.length, PAIRS, setting.batch, noise, last)[:2]
 
-    learn(model, draw, setting)
-    test = asked(seed, last, setting.tested)
-    correct, far = right(model, test.texts, test.values).double(), test.distances > NEAR
+    model = learn(seed, setting, draw, kind, FAR, values.VOCABULARY, values.VALUES, last)
+    fresh = torch.Generator().manual_seed(derived(seed, "fresh"))
+    *test, distances = retrieval(FAR.length, PAIRS, setting.tested, fresh, last)
+    correct, far = right(model, *test).double(), distances > NEAR
     return {"kind": str(kind), "asks": LAST if last else FIRST, "seed": seed,
             "updates": setting.updates, "near": correct[~far].mean().item(),
             "far": correct[far].mean().item()}  # fmt: skip
@@ -124,18 +117,19 @@ def found(kind: Mixing, seed: int, setting: Setting, last: bool = False) -> dict
 
 def solved(kind: Mixing, seed: int, setting: Setting) -> dict[str, object]:
     """A row of the table `lists`: accuracy on new lists, and of the best guess by operator."""
-    known, new = lists.nested_lists(LISTS.length, *setting.lists)
-    model = start(seed, kind, LISTS, lists.VOCABULARY, lists.VALUES)
-    texts = torch.Generator().manual_seed(derived(seed, "texts"))
+    (texts, new), (answers, wanted) = (
+        each.split(setting.lists) for each in lists.nested_lists(sum(setting.lists))
+    )
 
-    def draw() -> tuple[Tensor, Tensor]:
-        rows = torch.randint(len(known), (setting.batch,), generator=texts)
-        return known.texts[rows], known.values[rows]
+    def draw(noise: torch.Generator) -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(texts), (setting.batch,), generator=noise)
+        return texts[rows], answers[rows]
 
-    learn(model, draw, setting)
-    correct = right(model, new.texts, new.values).double().mean().item()
-    return {"kind": str(kind), "seed": seed, "updates": setting.updates, "right": correct,
-            "guess": known.guessed(new)}  # fmt: skip
+    model = learn(seed, setting, draw, kind, LISTS, lists.VOCABULARY, lists.VALUES)
+    guess = lists.guessed(texts, answers, new) == wanted
+    share = {"right": right(model, new, wanted), "guess": guess}
+    share = {name: each.double().mean().item() for name, each in share.items()}
+    return {"kind": str(kind), "seed": seed, "updates": setting.updates, **share}
 
 
 def sweep(setting: Setting, seeds: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -5,8 +5,9 @@ and DeLighT's blocks (Mehta et al. 2021). The published size, ten models with th
 five hours on two cores.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import torch
@@ -26,7 +27,7 @@ COUNTS = {f"{count} heads": {"heads": count} for count in (2, 4, 16)}
 RISING = {"heads by layer 4-5-6-6-7-8": {"head_counts": HeadCounts((), (4, 5, 6, 6, 7, 8), ())}}
 CHANGES = {WHOLE: {}, **SHARED, **COUNTS, **RISING, DELIGHT: {"heads": 1}, NARROW: {}}
 """What each variant changes in a transformer's shape; DeLighT has blocks of its own, too."""
-SETTING, HELD = Setting(), 64
+HELD = 64
 KEYS = ["variant", "seed"]
 
 
@@ -57,15 +58,13 @@ def measured(setting: Setting, variant: str, seed: int) -> pd.DataFrame:
     """Losses in nats per token, weights in millions, and numbers cached per token; one row.
 
     `held_nats`, where heads share keys and of the whole model, is of the first segments of
-    validation text. Of the whole model there are also `averaged_4` and so on, the same loss with
-    its keys and values averaged in so many groups, and of models with groups `within_1` and so on:
-    dissimilarity of heads by layer, mean over looks in the last three fifths of the updates.
+    validation text. Of the whole model there are also `averaged_nats_4` and so on, the same loss
+    with its keys and values averaged in so many groups, and of models with groups `within_1` and so
+    on: dissimilarity of heads by layer, mean over looks in the last three fifths of the updates.
     """
     if variant == NARROW:
         setting = replace(setting, width=setting.width * 3 // 4)
-    network, _, looks = train(
-        setting, seed, make=lambda config: network_of(variant, config), look=by_group
-    )
+    network, _, looks = train(setting, seed, make=partial(network_of, variant), look=by_group)
     text = texts(setting.corpus, setting.vocabulary, setting.context)
     held = text.valid[:HELD]
     row = {"test_nats": nats(network, text.test, 4096), **sizes(network)}
@@ -73,7 +72,7 @@ def measured(setting: Setting, variant: str, seed: int) -> pd.DataFrame:
         row["held_nats"] = nats(network, held, 4096)
     if variant == WHOLE:
         counts = [change["key_value_heads"] for change in SHARED.values()]
-        row |= {f"averaged_{n}": nats(pooled(network, n), held, 4096) for n in counts}
+        row |= {f"averaged_nats_{n}": nats(pooled(network, n), held, 4096) for n in counts}
     if len(looks):
         means = looks.groupby("layer").mean()
         row |= {f"{part}_{layer}": means.at[layer, part] for part in means for layer in means.index}
@@ -83,24 +82,19 @@ def measured(setting: Setting, variant: str, seed: int) -> pd.DataFrame:
 def sizes(network: Transformer) -> dict[str, float]:
     """Weights in millions, of all and of the blocks, and numbers that decoding caches per token."""
     parts = {"million": network, "blocks_million": network.decoder}
-    found = {name: sum(each.numel() for each in part.parameters()) / 1e6
-             for name, part in parts.items()}  # fmt: skip
+    found = {name: sum(map(torch.numel, part.parameters())) / 1e6 for name, part in parts.items()}
     blocks = [block for _, _, block in network.attentions()]
     cached_numbers = sum(each.key.out_features + each.value.out_features for each in blocks)
     return {"cached_numbers": float(cached_numbers), **found}
 
 
-def sweep(
-    seeds: int, setting: Setting = SETTING, variants: Iterable[str] = tuple(CHANGES)
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def sweep(seeds: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Losses and sizes, averaged models, and dissimilarity by group; each training is kept."""
-    runs = [{"variant": each, "seed": seed} for seed in range(seeds) for each in variants]
-    whole = each_kept(measured, setting, runs)
-    averaged = whole.dropna(subset="averaged_4") if "averaged_4" in whole else whole[:0]
-    names = [name for name in whole if name.startswith("averaged_")]
-    averaged = averaged.melt([*KEYS, "held_nats"], names, "groups", "averaged_nats")
-    averaged["groups"] = averaged["groups"].str.removeprefix("averaged_").astype(int)
-    parts = ["within", "across"]
+    runs = [{"variant": each, "seed": seed} for seed in range(seeds) for each in CHANGES]
+    whole = each_kept(measured, Setting(), runs)
+    few, parts = whole.dropna(subset="averaged_nats_4"), ["within", "across"]
+    averaged = pd.wide_to_long(few, "averaged_nats", KEYS, "groups", "_")
+    averaged = averaged[["held_nats", "averaged_nats"]].reset_index()
     groups = pd.wide_to_long(whole.dropna(subset="within_1"), parts, KEYS, "layer", "_")
     quality = ["test_nats", "held_nats", "cached_numbers", "million", "blocks_million"]
     return whole[[*KEYS, *quality]], averaged, groups[parts].reset_index()

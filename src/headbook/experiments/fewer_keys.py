@@ -6,7 +6,6 @@ keys. The published size, nineteen trainings, took the better part of an hour on
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,7 +18,7 @@ from headbook.experiments.hidden_words import hidden_nats, joined_texts
 from headbook.experiments.learning import descent
 from headbook.formats import formatted
 from headbook.models import checkpoint
-from headbook.models.fewer_keys import Sharing, look_at_fewer, means
+from headbook.models.fewer_keys import Mixed, means, mixture
 from headbook.models.transformer import Transformer
 from headbook.recipes import weights_folder
 from headbook.results import cached
@@ -33,7 +32,6 @@ MODEL = "mixture-fr-256-masked"
 ALL, MEANS = "all keys", "means of neighbours"
 HEAD, LAYER = "Linformer, two per head", "Linformer, two per layer"
 ONE_BY_LAYER, ONE = "Linformer, one per layer", "Linformer, one matrix"
-SHARED = dict(zip((HEAD, LAYER, ONE_BY_LAYER, ONE, MEANS), (*Sharing, None), strict=True))
 SEEDS = 3
 TRAININGS = dict.fromkeys([(ALL, 1), (LAYER, 4), (HEAD, 4), (ONE, 4), (MEANS, 4)], SEEDS)
 TRAININGS |= dict.fromkeys([(LAYER, 2), (LAYER, 8), (LAYER, 16), (ONE_BY_LAYER, 4)], 1)
@@ -42,27 +40,19 @@ COMPARED = {"a quarter": (LAYER, ALL), "means": (MEANS, LAYER), "sharing": (ONE,
 """By question, whose nats at a quarter of the keys less whose."""
 STILL = 0.05
 """Nats that a difference may move in the second half of the updates, to count as converged."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the trainings share; the defaults are the published ones."""
-
-    length: int = 64  # tokens of a text: longer ones are unlike those that were learnt from
-    updates: int = 150
-    batch: int = 8
-    tested: int = 300  # held-out texts
-    rate: float = 3e-4
-    mixing_rate: float = 3e-3  # of mixing matrices
-    noise: float = 0.01  # added to the means that they start from
+LENGTH, BATCH, TESTED = 64, 8, 300
+"""Tokens of a text: longer ones are unlike those that were learnt from; texts; held-out texts."""
+RATE, MIXING_RATE = 3e-4, 3e-3
+"""Of Adam, and for mixing matrices."""
 
 
 def learn(
     model: Transformer,
-    fewer: tuple[int, Sharing | None] | None,
+    keys: str,
+    count: int,
     train: Sequence[EncodedPair],
     tested: Sequence[EncodedPair],
-    setting: Setting,
+    updates: int,
     seed: int = 0,
 ) -> dict[str, Tensor]:
     """Adam after a warm-up; nats per hidden token of held-out texts before, halfway and at the end.
@@ -72,24 +62,35 @@ def learn(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "mixtures and dropout"))
-        if fewer is not None:
-            look_at_fewer(model, fewer[0], setting.length, fewer[1])
+        if keys != ALL:
+            look_at_fewer(model, keys, count, LENGTH)
         matrices = mixing(model)
         for each in matrices:
-            noise = setting.noise * torch.randn(each.shape)
-            each.data.copy_(means(*each.shape[-2:]) + noise)
-        found, known = {"before": _scored(model, tested)}, {id(each) for each in matrices}
+            each.data.copy_(means(*each.shape[-2:]) + 0.01 * torch.randn(each.shape))
+        found, known = {"before": _scored(model, tested)}, {*map(id, matrices)}
         own = [each for each in model.parameters() if id(each) not in known and each.requires_grad]
-        groups = [{"params": [each], "lr": setting.mixing_rate} for each in matrices]
-        groups = [{"params": own}, *groups]
+        groups = [{"params": own}, {"params": matrices, "lr": MIXING_RATE}]
         rate = partial(torch.optim.lr_scheduler.LinearLR, start_factor=1 / 20, total_iters=20)
-        descend = descent(groups, rate, lr=setting.rate, betas=(0.9, 0.98))
-        for step in range(setting.updates):
-            if step == setting.updates // 2:
+        descend = descent(groups, rate, lr=RATE, betas=(0.9, 0.98))
+        for step in range(updates):
+            if step == updates // 2:
                 found["half"] = _scored(model, tested)
-            some = train[step * setting.batch : (step + 1) * setting.batch]
-            descend(hidden_nats(model.train(), collate(some, range(setting.batch))).mean())
+            some = train[step * BATCH : (step + 1) * BATCH]
+            descend(hidden_nats(model.train(), collate(some, range(BATCH))).mean())
     return {**found, "end": _scored(model, tested)}
+
+
+def look_at_fewer(model: Transformer, keys: str, count: int, length: int) -> None:
+    """Makes every attention look at so many keys, for texts of at most `length` tokens."""
+    shared = (mixture(count, length),) * 2 if keys == ONE else ()
+    if keys == MEANS:  # never trained
+        shared = (nn.Parameter(means(count, length), requires_grad=False),) * 2
+    for layer in model.encoder:
+        heads, own = (layer.attention.heads,) if keys == HEAD else (), shared
+        if not shared:
+            drawn = [mixture(*heads, count, length) for _ in range(1 + (keys != ONE_BY_LAYER))]
+            own = drawn[0], drawn[-1]
+        layer.attention = Mixed(layer.attention, *own)
 
 
 def mixing(model: Transformer) -> list[nn.Parameter]:
@@ -103,29 +104,27 @@ def _scored(model: Transformer, tested: Sequence[EncodedPair]) -> Tensor:
     return sums / tokens
 
 
-def gone_on(keys: str, parts: int, seed: int, setting: Setting) -> pd.DataFrame:
+def gone_on(keys: str, parts: int, seed: int, updates: int) -> pd.DataFrame:
     """The losses of `learn` for these keys, a row per held-out text."""
-    folder, length = weights_folder(MODEL), setting.length
+    folder, size = weights_folder(MODEL), updates * BATCH
     corpus, subwords = load("mixture-fr", None), Subwords.load(folder / "source.json")
-    size = setting.updates * setting.batch
-    train = joined_texts(subwords, corpus.train.source, length, size, seed)
-    tested = joined_texts(subwords, corpus.valid.source, length, setting.tested, 0)
-    fewer = None if keys == ALL else (length // parts, SHARED[keys])
+    train = joined_texts(subwords, corpus.train.source, LENGTH, size, seed)
+    tested = joined_texts(subwords, corpus.valid.source, LENGTH, TESTED, 0)
     model = checkpoint.load_transformer(folder / "best.safetensors")
-    return pd.DataFrame(learn(model, fewer, train, tested, setting, seed))
+    return pd.DataFrame(learn(model, keys, LENGTH // parts, train, tested, updates, seed))
 
 
-def sweep(setting: Setting) -> tuple[pd.DataFrame, pd.DataFrame]:
+def sweep(updates: int = 150) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every training, and differences at a quarter of the keys: the tables gone_on, compared."""
     found, rows = {}, []
     for (keys, parts), seeds in TRAININGS.items():
         for seed in range(seeds):
-            run = {"keys": keys, "parts": parts, "seed": seed}
-            found[keys, parts, seed] = nats = cached(gone_on, **run, setting=setting)
-            run |= {"model": MODEL, "texts": len(nats), "updates": setting.updates, **nats.mean()}
+            run = {"keys": keys, "parts": parts, "seed": seed, "updates": updates}
+            found[keys, parts, seed] = nats = cached(gone_on, **run)
+            run |= {"model": MODEL, "texts": len(nats), **nats.mean()}
             more = nats - found[ALL, 1, seed]
             rows.append({**run, **_mean(more["end"]), "value_half": more["half"].mean()})
-    return pd.DataFrame(rows), pd.DataFrame(differences(found)).assign(updates=setting.updates)
+    return pd.DataFrame(rows), pd.DataFrame(differences(found)).assign(updates=updates)
 
 
 def differences(found: dict[tuple[str, int, int], pd.DataFrame]) -> Iterator[dict[str, object]]:

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
 from headbook.corpora.rated import Rated, decided, load_rated, spread, written
 from headbook.experiments.learning import descent
@@ -83,10 +83,7 @@ class Classifier:
 
     def losses(self, batch: Batch, labels: Tensor) -> Float[Tensor, " batch"]:
         """Cross-entropy in nats; `labels` are those of all sentences."""
-        wanted = labels[batch.sentences]
-        return functional.binary_cross_entropy_with_logits(
-            self.logits(batch), wanted, reduction="none"
-        )
+        return cross_entropy(self.logits(batch), labels[batch.sentences], reduction="none")
 
 
 def reviews(corpus: str, train: int, test: int, seed: int) -> tuple[Sentences, Sentences]:
@@ -119,8 +116,8 @@ def tuned(model: Loaded, train: Sentences, seed: int, tokens: int = TOKENS) -> C
     torch.manual_seed(seed)
     width = model.encoded(model.batches(train.texts[:1])[0]).shape[-1]
     found = Classifier(model, nn.Linear(width, 1))
-    groups = [{"params": list(model.network.parameters()), "lr": RATE},
-              {"params": list(found.output.parameters()), "lr": OF_LAYER}]  # fmt: skip
+    parts = (model.network, RATE), (found.output, OF_LAYER)
+    groups = [{"params": list(part.parameters()), "lr": rate} for part, rate in parts]
     pairs: list[EncodedPair] = [([0] * len(model.spans(text)), [0]) for text in train.texts]
     order = list(epoch(pairs, tokens, seed, 0))
     descend = descent(
@@ -138,7 +135,7 @@ def tuned(model: Loaded, train: Sentences, seed: int, tokens: int = TOKENS) -> C
 
 @cache
 def learner(
-    name: str, corpus: str, train: int, seed: int, tokens: int = TOKENS, shuffled: bool = False
+    name: str, corpus: str, train: int, seed: int, tokens: int, shuffled: bool
 ) -> Classifier:
     """`tuned` on so many sentences, or on these with the labels of others; made once."""
     learnt, _ = reviews(corpus, train, 1, seed)

@@ -20,10 +20,9 @@ from headbook.corpora.small_tasks import UNASKED, Split, task
 from headbook.experiments.learning import descent
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
+from headbook.machine import multiplies_bfloat16
 from headbook.models.new_ends import NewEnds
 from headbook.runs.seeds import derived
-from headbook.training.config import Precision
-from headbook.types import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +65,7 @@ def train(model: NewEnds, asked: Training) -> pd.DataFrame:
 
     One row: accuracy where it is best on the validation split, of evaluations fifty updates apart.
     """
-    found, chosen = task(asked.task), model.parts().get(asked.trainable)
-    if not (chosen and 0 < asked.rate < math.inf and asked.updates > 0):
-        raise UserError(f"{asked} trains nothing; parts are {', '.join(model.parts())}")
+    found, chosen = task(asked.task), model.parts()[asked.trainable]
     model.requires_grad_(False)
     for each in chosen:
         each.requires_grad_(True)
@@ -97,8 +94,7 @@ def train(model: NewEnds, asked: Training) -> pd.DataFrame:
 
 def answered(model: NewEnds, part: Split, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Logits of these rows, and the loss in nats, mean over what is asked for."""
-    short = Precision.BF16.here() is Precision.BF16
-    with torch.autocast("cpu", torch.bfloat16, enabled=short):
+    with torch.autocast("cpu", torch.bfloat16, enabled=multiplies_bfloat16()):
         states = model.read(part.inputs[rows], part.real[rows])
     logits, labels = model.answer(states), part.labels[rows].flatten()
     return logits, cross_entropy(logits.flatten(0, 1), labels, ignore_index=UNASKED)

@@ -5,7 +5,7 @@ each of 64 heads) took two minutes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -26,50 +26,37 @@ from headbook.types import HeadId
 
 Choice = tuple[int, int, int]
 """Position at which a translation chooses a determiner's gender, and the two tokens."""
+Choosing = list[tuple[Translated, tuple[Choice, Choice]]]
+"""Translations with the choices of their referents and other occupations."""
 
 
-@dataclass(frozen=True)
-class Choices:
-    """The choices of gender in given translations, the words before each being as they are.
+def choosing(model: Loaded, rows: Sequence[Translated]) -> Choosing:
+    """Those versions in which both occupations have a determiner of one token."""
+    nouns = [(row, (row.referent, row.other)) for row in rows if row.read]
+    found = [(row, tuple(_choice(model, row.text, each) for each in two)) for row, two in nouns]
+    return [(row, choices) for row, choices in found if None not in choices]
 
-    Row `i` of `choices` is of `rows[i]`: its referent, then its other occupation.
-    """
 
-    model: Loaded
-    sources: Sequence[str]
-    rows: Sequence[Translated]
-    choices: Sequence[Sequence[Choice]]
-
-    @classmethod
-    def of(cls, model: Loaded, cases: Sequence[Case], rows: Sequence[Translated]) -> "Choices":
-        """Of those versions in which both occupations have a determiner of one token."""
-        kept, found = [], []
-        for row in rows:
-            each = [_choice(model, row.text, noun) for noun in (row.referent, row.other)]
-            if row.read and None not in each:
-                kept.append(row)
-                found.append(each)
-        sources = [cases[row.case].versions[row.pronoun].text for row in kept]
-        return cls(model, sources, kept, found)
-
-    @torch.no_grad()
-    def read(self, without: Sequence[HeadId] = ()) -> tuple[Odds, Float[np.ndarray, " row"]]:
-        """log p(masculine) − log p(feminine) of each determiner with some heads removed, and the
-        translation's own loss: mean over its tokens, in nats."""
-        model, odds, loss = self.model, np.empty((len(self.rows), 2)), np.empty(len(self.rows))
-        targets = [row.text for row in self.rows]
-        with closed(model.network, without):
-            for batch in model.batches(self.sources, targets, tokens=1024):
-                logits = model.network(batch).float()
-                wanted = batch.target_out.flatten()
-                nats = cross_entropy(logits.flatten(0, 1), wanted, reduction="none")
-                nats = nats.view(batch.target_out.shape) * batch.target_mask
-                means = nats.sum(1) / batch.target_mask.sum(1)
-                for row, number in enumerate(batch.sentences.tolist()):
-                    loss[number] = float(means[row])
-                    for column, (place, male, female) in enumerate(self.choices[number]):
-                        odds[number, column] = logits[row, place, male] - logits[row, place, female]
-        return odds, loss
+@torch.no_grad()
+def read(
+    model: Loaded, cases: Sequence[Case], rows: Choosing, without: Sequence[HeadId] = ()
+) -> tuple[Odds, Float[np.ndarray, " row"]]:
+    """log p(masculine) − log p(feminine) of each determiner with some heads removed, the words
+    before it being as they are; and the translation's own loss: mean over its tokens, in nats."""
+    odds, loss, targets = np.empty((len(rows), 2)), np.empty(len(rows)), [x.text for x, _ in rows]
+    sources = [cases[row.case].versions[row.pronoun].text for row, _ in rows]
+    with closed(model.network, without):
+        for batch in model.batches(sources, targets, tokens=1024):
+            logits = model.network(batch).float()
+            wanted = batch.target_out.flatten()
+            nats = cross_entropy(logits.flatten(0, 1), wanted, reduction="none")
+            nats = nats.view(batch.target_out.shape) * batch.target_mask
+            means = nats.sum(1) / batch.target_mask.sum(1)
+            for row, number in enumerate(batch.sentences.tolist()):
+                loss[number] = float(means[row])
+                for column, (place, male, female) in enumerate(rows[number][1]):
+                    odds[number, column] = logits[row, place, male] - logits[row, place, female]
+    return odds, loss
 
 
 def _choice(model: Loaded, text: str, noun: Gender | None) -> Choice | None:
@@ -86,12 +73,12 @@ def _choice(model: Loaded, text: str, noun: Gender | None) -> Choice | None:
 
 
 def by_head(
-    choices: Choices, cases: Sequence[Case], heads: Sequence[HeadId]
+    model: Loaded, cases: Sequence[Case], rows: Choosing, heads: Sequence[HeadId]
 ) -> tuple[ByCase, dict[str, Float[np.ndarray, "case head"]]]:
     """Each effect of the whole model, and its change when one head is removed, by head."""
-    whole = effects(cases, choices.rows, *choices.read())
-    without = [effects(cases, choices.rows, *choices.read([head]))
-               for head in bar(heads, "heads", "head")]  # fmt: skip
+    said, given = [row for row, _ in rows], (model, cases, rows)
+    whole = effects(cases, said, *read(*given))
+    without = [effects(cases, said, *read(*given, [head])) for head in bar(heads, "heads", "head")]
     return whole, {name: np.stack([each[name] - own for each in without], axis=1)
                    for name, own in whole.items() if name != "case"}  # fmt: skip
 
@@ -103,7 +90,7 @@ def without_heads(
     few = spread(range(len(cases)), count, np.rint)
     own = [replace(row, case=few.index(row.case)) for row in rows if row.case in few]
     few, heads = [cases[at] for at in few], all_heads(model.network)
-    return table(*by_head(Choices.of(model, few, own), few, heads), few, heads)
+    return table(*by_head(model, few, choosing(model, own), heads), few, heads)
 
 
 def table(

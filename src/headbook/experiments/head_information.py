@@ -6,13 +6,12 @@ A network with weights drawn anew reads the same tokens. All heads of three rele
 null networks, took three minutes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
-from sklearn.metrics import mutual_info_score
 from torch import Tensor
 from tqdm import tqdm
 
@@ -20,7 +19,7 @@ from headbook import tables
 from headbook.experiments.heads_out import RELEASED
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.tokens import counted_keys, counted_queries
-from headbook.layers.mutual_information import Mutual, clusters
+from headbook.layers.mutual_information import clusters
 from headbook.layers.mutual_information import information as of_clusters
 from headbook.looking.effects import own_batches
 from headbook.looking.importance import by_ablation
@@ -30,12 +29,12 @@ from headbook.models.capture import Point, capture
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 CLUSTERS, TYPES = 32, 50
 """Clusters of outputs; tokens that are told apart, the last being all others."""
 POINTS = (Point.WEIGHTS, Point.CONTEXT)
-TEXTS, FEW = ("ewt-sample", "ud-pud-pt"), 24
+TEXTS, SENTENCES, FEW = ("ewt-sample", "ud-pud-pt"), 80, 24
 """Texts in English and Portuguese; sentences without each head where page 20 has no losses."""
 HEAD = ["kind", "layer", "head"]
 
@@ -44,14 +43,13 @@ def information(
     outputs: Float[Tensor, "token dim"],
     read: Int[Tensor, " token"],
     frequent: Int[Tensor, " type"],
-    mutual: Mutual = mutual_info_score,
 ) -> tuple[float, float, float]:
     """Nats that clusters of outputs tell of tokens beyond chance, chance, entropy.
 
     Chance is the mean over shuffled tokens.
     """
     tokens = torch.where(torch.isin(read, frequent), read, -1)
-    found = of_clusters(clusters(outputs, CLUSTERS, 0), tokens, 0, mutual)
+    found = of_clusters(clusters(outputs, CLUSTERS, 0), tokens, 0)
     return found.nats - found.null, found.null, found.entropy
 
 
@@ -76,9 +74,8 @@ def reading(model: Loaded, kind: Kind, batches: Sequence[Batch]) -> list[Tensor]
 
 
 def told(
-    model: Loaded, kind: Kind, batches: Sequence[Batch], layers: Sequence[int] = (),
-    mutual: Mutual = mutual_info_score,
-) -> pd.DataFrame:  # fmt: skip
+    model: Loaded, kind: Kind, batches: Sequence[Batch], layers: Sequence[int]
+) -> pd.DataFrame:
     """One row per head of a kind, of these layers or all: information and confidence."""
     outputs, read, tops = reading(model, kind, batches)
     ids, counts = torch.cat([b.source[b.source_mask] for b in batches]).unique(return_counts=True)
@@ -86,7 +83,7 @@ def told(
     rows = []
     for layer, head in tqdm(list(np.ndindex(*read.shape[1:])), f"clustering {kind} heads"):
         if layer + 1 in layers or not layers:
-            heard = information(outputs[:, layer, head], read[:, layer, head], frequent, mutual)
+            heard = information(outputs[:, layer, head], read[:, layer, head], frequent)
             confidence = tops[:, layer, head].double().mean().item()
             rows.append((kind, 1 + layer, 1 + head, len(read), *heard, confidence))
     names = ["tokens", "information", "shuffled", "entropy", "confidence"]
@@ -110,38 +107,18 @@ def published(model: str) -> pd.DataFrame:
     return rows.reindex(columns=["added", "elsewhere"]).dropna(subset="added").reset_index()
 
 
-def heads(
-    layers: Mapping[str, Sequence[int]], sentences: int = 80, null: int = 0,
-    mutual: Mutual = mutual_info_score, said: Mapping[str, Mapping[str, str]] | None = None,
-) -> pd.DataFrame:  # fmt: skip
-    """Rows of models by name: the encoder's heads in some layers; where none is named, all heads.
+def heads(name: str, layers: Sequence[int], null: int) -> pd.DataFrame:
+    """Rows of a model: the encoder's heads in some layers; where none is named, all heads.
 
-    With `null` sentences also those of a null network, whose heads are removed on so many. `said`
-    has a model's own greedy translations, by sentence, where they are made already.
-    UserError where no text is in the language that the model reads.
+    With `null` sentences also those of a null network, whose heads are removed on so many.
     """
-    found = [_of_model(name, some, sentences, null, mutual, (said or {}).get(name, {}))
-             for name, some in layers.items()]  # fmt: skip
-    return pd.concat(found, ignore_index=True)
-
-
-def _of_model(
-    name: str, layers: Sequence[int], sentences: int, null: int, mutual: Mutual,
-    said: Mapping[str, str],
-) -> pd.DataFrame:  # fmt: skip
     model = load(name)
-    own = next((text(each) for each in TEXTS if reads(model, each)), None)
-    if own is None:
-        raise UserError(f"{name} reads {model.languages[0]}: there is no text of that language")
-    some = own.sentences[:sentences]
-    if said.keys() >= {*some}:
-        batches = model.batches(some, [said[each] for each in some], 1024)
-    else:
-        batches = own_batches(model, some)
+    own = next(text(each) for each in TEXTS if reads(model, each))
+    batches = own_batches(model, own.sentences[:SENTENCES])
     kinds = list(dict.fromkeys(kind for kind, _, _ in model.network.attentions()))
 
     def rows(weights: str, some: Sequence[int], lost: pd.DataFrame) -> pd.DataFrame:
-        parts = [told(model, kind, batches, some, mutual) for kind in kinds[: 1 if some else None]]
+        parts = [told(model, kind, batches, some) for kind in kinds[: 1 if some else None]]
         return pd.concat(parts).merge(lost, "left", HEAD).assign(weights=weights)
 
     lost = published(name)
@@ -149,4 +126,4 @@ def _of_model(
     if null:
         with without_knowledge(model.network, Null.DRAWN, 0):
             found.append(rows("drawn anew", (), without(model, batches, null)))
-    return pd.concat(found).assign(model=name, sentences=sentences)
+    return pd.concat(found).assign(model=name, sentences=SENTENCES)

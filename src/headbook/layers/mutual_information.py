@@ -6,7 +6,7 @@ take the discrete mutual information of cluster and token. It is biased upward: 
 they are not. The null is that bias as it is here: the same clusters with the tokens shuffled.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,6 @@ from torch import Tensor
 from headbook.types import UserError
 
 SHUFFLES = 5
-Mutual = Callable[[np.ndarray, np.ndarray], float]
-"""Nats that one labelling tells of another."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +43,16 @@ def clusters(
 
 
 def information(
-    found: Int[np.ndarray, " token"],
-    tokens: Int[Tensor, " token"],
-    seed: int,
-    mutual: Mutual = mutual_info_score,
+    found: Int[np.ndarray, " token"], tokens: Int[Tensor, " token"], seed: int
 ) -> Information:
     """Mutual information of clusters and tokens, and what is left of it after shuffling."""
     labels = tokens.numpy()
     chance = np.random.default_rng(seed)
-    nulls = [mutual(chance.permutation(labels), found) for _ in range(SHUFFLES)]
+    nulls = [mutual_info_score(chance.permutation(labels), found) for _ in range(SHUFFLES)]
     return Information(
-        nats=float(mutual(labels, found)),
+        nats=float(mutual_info_score(labels, found)),
         null=float(np.mean(nulls)),
-        entropy=float(mutual(labels, labels)),
+        entropy=float(mutual_info_score(labels, labels)),
     )
 
 

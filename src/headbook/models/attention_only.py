@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headbook.models.attention import split
+
 Inputs, States = Float[Tensor, "batch time feature"], Float[Tensor, "batch time width"]
 Weights = Float[Tensor, "batch head query key"]
 SKIP = -1
@@ -32,20 +34,15 @@ class Layer(nn.Module):
     def weights(self, states: States) -> Weights:
         """Attention weights of the normed states."""
         normed = functional.layer_norm(states, states.shape[-1:])
-        queries, keys = (self._split(each(normed)) for each in (self.query, self.key))
+        queries, keys = (split(each(normed), self.heads) for each in (self.query, self.key))
         return (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(-1)
 
     def apply_weights(self, weights: Weights, states: States, head: int | None = None) -> States:
         """Σ_h A_h X W_h, or the term of one head."""
-        mixed = weights @ self._split(self.value(states))
+        mixed = weights @ split(self.value(states), self.heads)
         if head is not None:
-            only = torch.zeros_like(mixed)
-            only[:, head] = mixed[:, head]
-            mixed = only
+            mixed = mixed * functional.one_hot(torch.tensor(head), self.heads)[:, None, None]
         return self.out(mixed.transpose(1, 2).flatten(2))
-
-    def _split(self, states: Tensor) -> Tensor:
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class AttentionOnly(nn.Module):

@@ -3,26 +3,17 @@
 The tensor product of a filler and a role is thinned out to its diagonal, the Hadamard product.
 """
 
-from enum import StrEnum
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.attention import Attention, Reprojected
-from headbook.models.transformer import Transformer, glorot
-
-
-class Roles(StrEnum):
-    """Factor of a head's context before the output map."""
-
-    NONE = "plain"
-    CONSTANT = "constant roles"  # learnt, the same whoever asks: W_O could do the same
-    QUERY = "roles of the query"
+from headbook.models.transformer import glorot
 
 
 class ConstantRole(nn.Module):
-    """A learnt role per head, one after another, that does not look at the query."""
+    """A learnt role per head, one after another, that does not look at the query: W_O could do the
+    same."""
 
     def __init__(self, inner: int) -> None:
         super().__init__()
@@ -31,6 +22,15 @@ class ConstantRole(nn.Module):
     def forward(self, queries: Tensor) -> Float[Tensor, " inner"]:
         """The same for every query."""
         return self.role
+
+
+class QueryRole(nn.Linear):
+    """r_i = W_r x_i + b_r, which starts near one: W_r as every linear layer, b_r at one."""
+
+    def __init__(self, inner: int) -> None:
+        super().__init__(inner, inner)
+        glorot(self)
+        nn.init.ones_(self.bias)
 
 
 class Bound(Reprojected):
@@ -47,22 +47,3 @@ class Bound(Reprojected):
     def _bound(self, context: Tensor, queries: Tensor) -> Tensor:
         role = self.role(queries).unflatten(-1, (self.heads, -1))
         return context * (role.transpose(1, 2) if role.dim() > 2 else role[:, None])
-
-
-def bind(model: Transformer, roles: Roles) -> Transformer:
-    """The model itself, with roles in every self-attention, which start near one.
-
-    W_r starts like every linear layer, b_r at one.
-    """
-    for layer in (*model.encoder, *model.decoder):
-        inner = layer.attention.output.in_features
-        if roles is Roles.QUERY:
-            role = nn.Linear(layer.attention.query.in_features, inner)
-            glorot(role)
-            nn.init.ones_(role.bias)
-        elif roles is Roles.CONSTANT:
-            role = ConstantRole(inner)
-        else:
-            continue
-        layer.attention = Bound(layer.attention, role.to(layer.attention.output.weight))
-    return model

@@ -23,14 +23,10 @@ from headbook.models.transformer import (
     TransformerConfig,
     glorot,
 )
-from headbook.types import UserError
 
-NARROWER = 2
-"""The model's width over that of its one head."""
-REDUCTION = 4
-"""The model's width over that inside the feed-forward layer."""
-GROUPS = 8
-"""At most, in a layer."""
+NARROWER, REDUCTION, GROUPS = 2, 4, 8
+"""The model's width over that of its one head, and over that inside the feed-forward layer; most
+groups of a layer."""
 
 
 def block_shape(block: int, blocks: int) -> tuple[int, float]:
@@ -152,15 +148,10 @@ class DelightLayer(nn.Module):
 class DelightTransformer(Transformer):
     """A decoder-only model of DeLighT blocks, of one head.
 
-    UserError for a width its groups do not divide.
+    Its width is a multiple of 32, or groups do not divide it, or norm single features.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
-        least = 2 * NARROWER * GROUPS  # a norm over a single feature would be 0
-        if config.width % least:
-            raise UserError(
-                f"width {config.width} is not a multiple of {least}, which DeLighT's groups need"
-            )
         super().__init__(config)
         blocks = config.decoder_layers
         self.decoder = nn.ModuleList(

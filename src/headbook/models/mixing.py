@@ -6,11 +6,10 @@ from enum import StrEnum
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, Reprojected
+from headbook.models.attention import Attention, AttentionPath, Mask, Reprojected
 from headbook.models.fast_weights import elu_plus_one
-from headbook.models.fewer_keys import Mixed, mixtures
+from headbook.models.fewer_keys import Mixed, mixture
 from headbook.models.sparse import Pattern, Sparse
-from headbook.types import UserError
 
 
 class Mixing(StrEnum):
@@ -55,7 +54,8 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
         case Mixing.LINEAR:
             return Linear(attention)
         case Mixing.LINFORMER:
-            return Mixed(attention, *mixtures(min(sizes.keys, sizes.length), sizes.length))
+            one = mixture(min(sizes.keys, sizes.length), sizes.length)
+            return Mixed(attention, one, one)
         case Mixing.WINDOW:
             return Sparse(attention, Pattern(half, window=True))
         case Mixing.DILATED:
@@ -74,12 +74,10 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
 class Linear(Reprojected):
     """φ(Q) (φ(K)ᵀ V) over φ(Q) Σ φ(k), φ = ELU + 1 (Katharopoulos et al. 2020, equation 5).
 
-    Not causal. UserError where somebody records or edits weights: they are never computed.
+    Not causal. Weights cannot be recorded or edited: they are never computed.
     """
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        if self.record is not None or self.edits:
-            raise UserError("linear attention has no weights to look at: it never computes them")
         query, key = elu_plus_one(query), elu_plus_one(key)
         if mask is not None:
             key = key * mask.mT
@@ -94,13 +92,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
 
-    def forward(
-        self,
-        queries: Tensor,
-        memory: Tensor,
-        mask: Mask | None = None,
-        cache: KeyValues | None = None,
-    ) -> Tensor:
+    def forward(self, queries: Tensor, memory: Tensor, mask: Mask | None = None) -> Tensor:
         """States at every token; `memory` is not looked at. Padding stands on the right."""
         if mask is None:
             return self.lstm(queries)[0]

@@ -12,16 +12,14 @@ from headbook.types import UserError
 
 Vectors, Real = Float[Tensor, "row time width"], Bool[Tensor, "row time"]
 States = Float[Tensor, "row position width"]
-GAIN = 1.41
-"""Of the input layer's orthogonal matrix, as the authors' code has it."""
 
 
 class NewEnds(nn.Module):
     """The lowest layers of an encoder, of ours or of `transformers`, between two new layers.
 
     Answers are read at the last `positions`, `each` of them from every position, or from the mean
-    of all where `positions` is None. The encoder is changed. UserError for more layers than it
-    has, fewer than one, and one without learnt positions.
+    of all where `positions` is None. The encoder is changed; UserError for one without learnt
+    positions.
     """
 
     def __init__(
@@ -38,15 +36,10 @@ class NewEnds(nn.Module):
         self.body, self.positions, self.classes = kind(encoder, layers), positions, classes
         width = self.body.positions.shape[1]
         self.input, self.output = nn.Linear(features, width), nn.Linear(width, each * classes)
-        nn.init.orthogonal_(self.input.weight, gain=GAIN)
+        nn.init.orthogonal_(self.input.weight, gain=1.41)  # as the authors' code has it
 
     def read(self, inputs: Float[Tensor, "row time feature"], real: Real) -> States:
         """States after the body that answers are read from, in float32."""
-        longest = len(self.body.positions)
-        if inputs.shape[1] > longest:
-            raise UserError(
-                f"a sequence of {inputs.shape[1]} is longer than the body's {longest} positions"
-            )
         states = self.body(self.input(inputs), real).float()
         if self.positions is not None:
             return states[:, -self.positions :]
@@ -56,19 +49,13 @@ class NewEnds(nn.Module):
         """Logits of all answers, those of one position beside each other."""
         return self.output(states).reshape(len(states), -1, self.classes)
 
-    def forward(
-        self, inputs: Float[Tensor, "row time feature"], real: Real
-    ) -> Float[Tensor, "row answer class"]:
-        return self.answer(self.read(inputs, real))
-
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """What may be trained, by name; each part includes those before it."""
         norms = [each for each in self.modules() if isinstance(each, nn.LayerNorm)]
-        output = [*self.output.parameters()]
-        tuned = output + [each for norm in norms for each in norm.parameters()]
-        read = [*tuned, *self.input.parameters()]
-        placed = [*read, self.body.positions]
-        named = {"output": output, "+ norms": tuned, "+ input": read, "+ positions": placed}
+        named = {"output": [*self.output.parameters()]}
+        named["+ norms"] = named["output"] + [w for norm in norms for w in norm.parameters()]
+        named["+ input"] = [*named["+ norms"], *self.input.parameters()]
+        named["+ positions"] = [*named["+ input"], self.body.positions]
         return named | {"all": [*self.parameters()]}
 
 
@@ -77,7 +64,7 @@ class BertBody(nn.Module):
 
     def __init__(self, network: nn.Module, layers: int) -> None:
         super().__init__()
-        network.encoder.layer = _lowest(network.encoder.layer, layers)
+        network.encoder.layer = network.encoder.layer[:layers]
         if getattr(network.embeddings, "position_embeddings", None) is None:
             raise UserError("the body has no learnt positions to train; choose one that has")
         network.embeddings.word_embeddings = nn.Identity()
@@ -100,7 +87,7 @@ class EncoderBody(nn.Module):
 
     def __init__(self, network: Transformer, layers: int) -> None:
         super().__init__()
-        self.layers, self.norm = _lowest(network.encoder, layers), network.encoder_norm
+        self.layers, self.norm = network.encoder[:layers], network.encoder_norm
         self.bias = network.source.bias
         self.positions = nn.Parameter(network.source.positions.clone())
 
@@ -110,9 +97,3 @@ class EncoderBody(nn.Module):
         for layer in self.layers:
             states = layer(states, real[:, None, None, :])
         return self.norm(states)
-
-
-def _lowest(layers: nn.ModuleList, count: int) -> nn.ModuleList:
-    if not 1 <= count <= len(layers):
-        raise UserError(f"{count} layers of a body that has {len(layers)}; give 1 to {len(layers)}")
-    return layers[:count]

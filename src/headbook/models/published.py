@@ -9,33 +9,23 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from headbook.models.attention import Attention, Mask
-from headbook.models.transformer import (
-    NormPlacement,
-    Transformer,
-    TransformerConfig,
-    sinusoids,
-)
-
-BLOCKED = -1e20
-"""Value of a blocked score: finite, so a query that may look nowhere looks everywhere alike."""
+from headbook.models.attention import Attention, AttentionPath, Mask
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
 
 
 class PublishedAttention(Attention):
     """Attention whose queries, keys and values have no bias and whose scores are smaller."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.width, config.heads, config.dropout, config.path)
+        super().__init__(config.width, config.heads, config.dropout, AttentionPath.EXPLICIT)
         for name in ("query", "key", "value"):
             setattr(self, name, nn.Linear(config.width, config.width, bias=False))
-
-    def _fused(self, query: Tensor) -> bool:
-        return False
 
     def _scores(self, query: Tensor, key: Tensor, mask: Mask | None) -> Tensor:
         width = self.heads * query.shape[-1]
         scores = (query * width**-0.5) @ key.transpose(-2, -1)
-        return scores if mask is None else scores.masked_fill(~mask, BLOCKED)
+        # finite, so a query that may look nowhere looks everywhere alike
+        return scores if mask is None else scores.masked_fill(~mask, -1e20)
 
 
 class PublishedEmbedding(nn.Module):
@@ -55,20 +45,17 @@ class PublishedEmbedding(nn.Module):
 class PublishedTransformer(Transformer):
     """Decoder-only and post-norm, with torch's own starting weights.
 
-    At width 128, six layers and 5,002 tokens it has the 2,472,842 parameters of the notebook.
+    Its shape is layers, width, feed-forward width, heads and dropout. At width 128, six layers and
+    5,002 tokens it has the 2,472,842 parameters of the notebook.
     """
 
-    def __init__(self, vocabulary: int, layers: int, width: int, feed_forward: int, heads: int,
-                 dropout: float) -> None:  # fmt: skip
-        config = TransformerConfig(
-            vocabulary, vocabulary, 0, layers, width, feed_forward, heads, dropout,
-            NormPlacement.POST,
-        )  # fmt: skip
+    def __init__(self, vocabulary: int, *shape: int | float) -> None:
+        config = TransformerConfig(vocabulary, vocabulary, 0, *shape, NormPlacement.POST)
         super().__init__(config)
-        self.target = PublishedEmbedding(vocabulary, width)
+        self.target = PublishedEmbedding(vocabulary, config.width)
         for layer in self.decoder:
             layer.attention = PublishedAttention(config)
-        self.logits = nn.Linear(width, vocabulary)
+        self.logits = nn.Linear(config.width, vocabulary)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.reset_parameters()

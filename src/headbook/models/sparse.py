@@ -23,10 +23,9 @@ class Pattern:
     """Keys that a query sees: of its block of `size` tokens, those beside it, and `drawn` others.
 
     A `window` (Longformer, section 3.1) is of `size` tokens on either side of the query, each
-    `step` apart; else (BigBird) whole blocks are seen. Blocks are drawn at random by `seed` alone
-    and are the same for all heads; they stand in a circle, of which those next to the query's are
-    left out. The first `tokens` of the text are global: every query sees them, and they see every
-    key.
+    `step` apart; else (BigBird) whole blocks are seen. Drawn blocks are the same for all heads and
+    texts of one length; they stand in a circle, of which those next to the query's are left out.
+    The first `tokens` of the text are global: every query sees them, and they see every key.
     """
 
     size: int
@@ -34,7 +33,6 @@ class Pattern:
     step: int = 1
     tokens: int = 0
     drawn: int = 0
-    seed: int = 0
 
     def blocks(self, count: int) -> Int[Tensor, "block seen"]:
         """The blocks that each of `count` blocks sees, itself first; NONE where there are fewer."""
@@ -42,32 +40,18 @@ class Pattern:
         near = torch.cat([own, own - 1, torch.where(own + 1 < count, own + 1, NONE)], 1)
         far = max(0, count - 3)
         drawn = min(self.drawn, far)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(0)
         # one from each of so many equal parts of the circle, so that none is drawn twice
         part = (torch.arange(drawn) + torch.rand(count, drawn, generator=generator)) / max(drawn, 1)
         return torch.cat([near, (own + 2 + (part * far).long().clamp(max=far - 1)) % count], 1)
 
-    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
-        """Whether a query sees a key of these blocks, by positions."""
-        return ((query - key).abs() <= self.size * self.step) | (not self.window)
 
+def lay_out(pattern: Pattern, length: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The blocks of a text: positions [block query]; whose keys each block sees [block seen]; the
+    positions of these [block key]; and which of them each query does [block query key].
 
-@dataclass(frozen=True)
-class Layout:
-    """Blocks of a text: whose keys each sees, and which of these each of its queries does.
-
-    Positions run beyond the text's end where it does not fill its blocks; a query there sees
-    itself, as a row without any key has no softmax. Global keys are not among `seen`.
+    Positions run beyond the text's end where it does not fill its blocks. Global keys are not seen.
     """
-
-    positions: Int[Tensor, "block query"]
-    gathered: Int[Tensor, "block seen"]
-    keys: Int[Tensor, "block key"]
-    seen: Bool[Tensor, "block query key"]
-
-
-def lay_out(pattern: Pattern, length: int) -> Layout:
-    """The blocks of a text of this length."""
     stride = pattern.size * pattern.step
     count = -(-length // stride)
     places = torch.arange(count * stride)
@@ -79,16 +63,16 @@ def lay_out(pattern: Pattern, length: int) -> Layout:
     keys = positions[gathered.clamp(min=0)].flatten(1)
     there = (gathered != NONE).repeat_interleave(pattern.size, 1)
     there &= (keys < length) & (keys >= pattern.tokens)
-    seen = pattern.near(positions[:, :, None], keys[:, None]) & there[:, None]
-    return Layout(positions, gathered.clamp(min=0), keys, seen)
+    near = (positions[:, :, None] - keys[:, None]).abs() <= stride
+    return positions, gathered.clamp(min=0), keys, (near | (not pattern.window)) & there[:, None]
 
 
 def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
-    """Keys that each query sees, as a full matrix: to look at, and for recording."""
-    layout = lay_out(pattern, length)
-    whole = torch.zeros(layout.positions.numel(), layout.positions.numel(), dtype=torch.bool)
-    block, query, key = layout.seen.nonzero(as_tuple=True)
-    whole[layout.positions[block, query], layout.keys[block, key]] = True
+    """Keys that each query sees, as a full matrix, to look at."""
+    positions, _, keys, seen = lay_out(pattern, length)
+    whole = torch.zeros(positions.numel(), positions.numel(), dtype=torch.bool)
+    block, query, key = seen.nonzero(as_tuple=True)
+    whole[positions[block, query], keys[block, key]] = True
     whole[: pattern.tokens] = whole[:, : pattern.tokens] = True
     return whole[:length, :length]
 
@@ -96,8 +80,8 @@ def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
 class Sparse(Reprojected):
     """Self-attention to the keys of a pattern, with another attention's projections; not causal.
 
-    Global tokens use the same projections as all others (Longformer has a second set). Weights that
-    somebody records or edits are the full matrix, so these take its memory.
+    Global tokens use the same projections as all others (Longformer has a second set). Nothing is
+    recorded or edited: the full matrix is never there.
     """
 
     def __init__(self, attention: Attention, pattern: Pattern) -> None:
@@ -105,22 +89,14 @@ class Sparse(Reprojected):
         self.pattern = pattern
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        if self.record is None and not self.edits:
-            return self._blocked(query * query.shape[-1] ** -0.5, key, value, mask)
-        length = query.shape[2]
-        # a row without any key has no softmax
-        own = torch.eye(length, dtype=torch.bool, device=query.device)
-        seen = (pairs(self.pattern, length).to(own) | own)[None, None]
-        return super()._context(query, key, value, seen if mask is None else (seen & mask) | own)
-
-    def _blocked(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        """As the full matrix has it; queries are scaled already."""
+        """As the full matrix has it."""
+        query = query * query.shape[-1] ** -0.5
         length, first = query.shape[2], self.pattern.tokens
-        layout = lay_out(self.pattern, length)
-        gathered = layout.gathered.to(query.device)
+        positions, gathered, *by_key = lay_out(self.pattern, length)
+        gathered = gathered.to(query.device)
         queries, keys, values = (self._in_blocks(each) for each in (query, key, value))
         keys, values = _gather(keys, gathered), _gather(values, gathered)
-        seen = self._seen_in_blocks(layout, mask, length).to(query.device)
+        seen = self._seen_in_blocks(positions, *by_key, mask).to(query.device)
         scores = (queries @ keys.mT).masked_fill_(~seen, -torch.inf)
         if not first:
             return self._in_order(self.dropout(scores.softmax(-1)) @ values, length)
@@ -148,16 +124,17 @@ class Sparse(Reprojected):
         return rearrange(blocks, order, step=self.pattern.step)[:, :, :length]
 
     def _seen_in_blocks(
-        self, layout: Layout, mask: Mask | None, length: int
+        self, positions: Tensor, keys: Tensor, seen: Tensor, mask: Mask | None
     ) -> Bool[Tensor, "#batch 1 block query key"]:
-        # a query of padding, or beyond the end, sees itself; global tokens always see others
-        alone = layout.positions[:, :, None] == layout.keys[:, None]
-        alone &= (layout.positions >= self.pattern.tokens)[:, :, None]
+        # a query of padding, or beyond the end, sees itself, as a row without any key has no
+        # softmax; global tokens always see others
+        alone = positions[:, :, None] == keys[:, None]
+        alone &= (positions >= self.pattern.tokens)[:, :, None]
         alone[:, :, self.pattern.size :] = False  # its own block comes first; others fill gaps
         if mask is None:
-            return (layout.seen | alone)[None, None]
-        real = mask[:, 0, 0][:, layout.keys.clamp(max=length - 1)]
-        return ((layout.seen & real[:, :, None]) | alone)[:, None]
+            return (seen | alone)[None, None]
+        real = mask[:, 0, 0][:, keys.clamp(max=mask.shape[-1] - 1)]
+        return ((seen & real[:, :, None]) | alone)[:, None]
 
 
 def _gather(blocks: Tensor, gathered: Int[Tensor, "block seen"]) -> Tensor:
