@@ -6,7 +6,7 @@ take the discrete mutual information of cluster and token. It is biased upward: 
 they are not. The null is that bias as it is here: the same clusters with the tokens shuffled.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,8 +40,7 @@ def clusters(
             f"{len(states)} occurrences of tokens make no {count} clusters: "
             "give more sentences, or fewer clusters"
         )
-    means = MiniBatchKMeans(count, n_init=1, random_state=seed)
-    return means.fit_predict(states.numpy()).astype(np.int64)
+    return MiniBatchKMeans(count, n_init=1, random_state=seed).fit_predict(states.numpy())
 
 
 def information(
@@ -54,19 +53,5 @@ def information(
     labels = tokens.numpy()
     chance = np.random.default_rng(seed)
     nulls = [mutual(chance.permutation(labels), found) for _ in range(SHUFFLES)]
-    return Information(
-        nats=float(mutual(labels, found)),
-        null=float(np.mean(nulls)),
-        entropy=float(mutual(labels, labels)),
-    )
-
-
-def information_by_layer(
-    states: Iterable[Float[Tensor, "token model"]],
-    tokens: Sequence[Int[Tensor, " token"]],
-    count: int,
-    seed: int,
-) -> list[list[Information]]:
-    """For every layer, of the same clusters, about each of several tokens."""
-    found = [clusters(layer, count, seed) for layer in states]
-    return [[information(each, about, seed) for about in tokens] for each in found]
+    own = mutual(labels, found), np.mean(nulls), mutual(labels, labels)
+    return Information(*map(float, own))
