@@ -12,7 +12,6 @@ from jaxtyping import Float
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from headbook.experiments.learning import descent
 from headbook.models.attention import Attention
@@ -73,7 +72,7 @@ def train(model: PixelEncoder, images: Tensor, labels: Tensor, epochs: int) -> N
     steps = epochs * (len(images) // IMAGES)
     rate = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=RATE, total_steps=steps)
     descend = descent(model.parameters(), rate, lr=RATE, fused=False)
-    for _ in tqdm(range(epochs), desc="digits", unit="epoch", delay=2, leave=False):
+    for _ in range(epochs):
         for batch in torch.randperm(len(images))[: steps // epochs * IMAGES].view(-1, IMAGES):
             descend(cross_entropy(model(images[batch]), labels[batch]))
 

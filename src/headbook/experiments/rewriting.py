@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.readers import load as corpus
+from headbook.experiments.heads_out import text_of
 from headbook.looking.text import text
 from headbook.looking.weights import projections
 from headbook.models.capture import Point
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded, pooled
 from headbook.training.paired import Statistics, corpus_bleu, paired, statistics
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 Terms = tuple[Tensor, Tensor, Tensor]
 """Mixing vectors [head, term], directions of queries and of keys [model, term]."""
@@ -64,14 +64,15 @@ class Reader:
     """Cost of a change: 1 − cosine of a sentence's vectors before and after.
 
     For a translator the rise of the loss on human translations, as a share of the mean before. A
-    sentence encoder reads `texts` (English by default), a translator sources and references (those
-    of NTREX). UserError for a translator of other languages than English and Portuguese.
+    sentence encoder reads `texts` (English by default), a translator sources and references.
     """
 
     def __init__(
         self, model: Loaded, sentences: int, texts: Sequence[Sequence[str]] | None = None
     ) -> None:
-        self.model, self.texts = model, texts or _texts(model, sentences)
+        if texts is None and model.languages[1] is None:
+            texts = [list(text("ewt-sample", first=sentences).sentences)]
+        self.model, self.texts = model, texts or text_of(model, sentences)[1:]
         self.batches = model.batches(*self.texts, tokens=1024)
         self.before, self.first = self._read(), None
 
@@ -102,13 +103,3 @@ class Reader:
             rows = self.model.losses(each, shortlist=True).split(each.target_mask.sum(1).tolist())
             nats += [row.double().sum() for row in rows]
         return torch.stack(nats)
-
-
-def _texts(model: Loaded, sentences: int) -> list[list[str]]:
-    if model.languages[1] is None:
-        return [list(text("ewt-sample", first=sentences).sentences)]
-    if set(model.languages) != {"en", "pt"}:
-        raise UserError(f"{model.name}: references are known for en and pt alone")
-    (pairs,) = corpus("ntrex-pt").tests.values()
-    sides = [list(each[:sentences]) for each in (pairs.source, pairs.target)]
-    return sides if model.languages[0] == "en" else sides[::-1]

@@ -26,27 +26,18 @@ from headbook.types import HeadId
 
 ALIKE, RANDOM = "share maps, alike heads", "share maps, random heads"
 REDUNDANT, ANY, LEAST = "remove, alike heads", "remove, random heads", "remove, least important"
-
+FAR = 1e9
+"""Distance of heads of two layers, which are never joined."""
 Group = list[int]
 Distances, Layers = Float[np.ndarray, "head other"], Int[np.ndarray, " head"]
 
 
 def alike(distances: Distances, layers: Layers, merges: int) -> list[Group]:
     """Groups of heads after so many merges, the closest first: average linkage within layers."""
-    trees, order, groups = {}, [], []
-    for layer in np.unique(layers):
-        own = np.flatnonzero(layers == layer)
-        if len(own) == 1:
-            groups.append(own.tolist())
-            continue
-        tree = linkage(squareform(distances[np.ix_(own, own)], checks=False), "average")
-        trees[layer] = own, tree
-        order += [(height, layer) for height in tree[:, 2]]
-    joined = [layer for _, layer in sorted(order)[:merges]]
-    for layer, (own, tree) in trees.items():
-        labels = cut_tree(tree, len(own) - joined.count(layer))[:, 0]
-        groups += [own[labels == each].tolist() for each in np.unique(labels)]
-    return sorted(groups)
+    apart = np.where(layers[:, None] == layers, distances, FAR)
+    tree = linkage(squareform(apart, checks=False), "average")
+    labels = cut_tree(tree, len(layers) - merges)[:, 0]
+    return sorted(np.flatnonzero(labels == each).tolist() for each in np.unique(labels))
 
 
 def at_random(groups: Sequence[Group], layers: Layers, noise: np.random.Generator) -> list[Group]:

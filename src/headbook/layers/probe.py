@@ -19,7 +19,6 @@ from headbook.types import UserError
 PENALTIES = (1e1, 1e2, 1e3, 1e4)
 
 Labels = Shaped[np.ndarray, " item"]
-Features = Float[np.ndarray, "item feature"]
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,10 @@ def divided(count: int, scored: int) -> Split:
     return Split(rest[~last], rest[last], np.arange(count - scored, count))
 
 
-def hits(features: Features, labels: Labels, split: Split) -> Float[np.ndarray, " scored"]:
-    """1 for every scored item whose label the probe finds; errors as of `hits_of`."""
-    return hits_of(features, [labels], split)[0]
-
-
 def hits_of(
-    features: Features, labels: Sequence[Labels], split: Split
+    features: Float[np.ndarray, "item feature"], labels: Sequence[Labels], split: Split
 ) -> list[Float[np.ndarray, " scored"]]:
-    """The same for several sets of labels of one set of features.
+    """Of each set of labels 1 for every scored item whose label the probe finds.
 
     With features X of mean 0 and spread 1 and one-hot labels Y less their mean, the weights are
     (XᵀX + λ)⁻¹ XᵀY; the eigenvectors of XᵀX serve all labels and penalties. UserError where the
