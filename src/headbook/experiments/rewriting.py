@@ -64,15 +64,13 @@ class Reader:
     """Cost of a change: 1 − cosine of a sentence's vectors before and after.
 
     For a translator the rise of the loss on human translations, as a share of the mean before. A
-    sentence encoder reads `texts` (English by default), a translator sources and references.
+    sentence encoder reads English, a translator sources and references.
     """
 
-    def __init__(
-        self, model: Loaded, sentences: int, texts: Sequence[Sequence[str]] | None = None
-    ) -> None:
-        if texts is None and model.languages[1] is None:
-            texts = [list(text("ewt-sample", first=sentences).sentences)]
-        self.model, self.texts = model, texts or text_of(model, sentences)[1:]
+    def __init__(self, model: Loaded, sentences: int) -> None:
+        english, translates = text("ewt-sample", first=sentences), model.languages[1]
+        self.texts = text_of(model, sentences)[1:] if translates else [list(english.sentences)]
+        self.model = model
         self.batches = model.batches(*self.texts, tokens=1024)
         self.before, self.first = self._read(), None
 

@@ -16,10 +16,10 @@ from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
 from headbook.experiments.objectives import LANGUAGE, MASKED, TABLES, TASKS, Setting, start, trained
 from headbook.experiments.small_models import texts
-from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
 from headbook.layers.mutual_information import clusters, information
 from headbook.layers.pwcca import basis, distance, shuffled_distance
 from headbook.layers.states import flat, frequent, occurrences, token_states
+from headbook.looking.diversity import diversity
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD, in_order
@@ -104,9 +104,8 @@ class Measures:
         kind = Kind.DECODER if task == LANGUAGE else Kind.ENCODER
         pairs = [(NO_SOURCE, row) if task == LANGUAGE else (row, NO_SOURCE)
                  for row in self.rows[:200]]  # fmt: skip
-        found = four_metrics(network, kind, list(in_order(pairs, 2048)), forms={FREE})
-        upper = torch.triu_indices(8, 8, 1)
-        return [float(own[*upper].double().mean()) for own in found[DISSIMILARITY, FREE]]
+        found = diversity(network, [kind], list(in_order(pairs, 2048)))
+        return found["output dissimilarity, scale-free"].tolist()
 
 
 def tables(setting: Setting, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:
