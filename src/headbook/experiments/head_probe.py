@@ -9,7 +9,7 @@ parameters, so the loss is convex. Distances take the place of the weights in th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -29,8 +29,7 @@ def asking(tree: Tree) -> list[int]:
     return [word for word, (head, relation) in ends if head != ROOT and relation != "punct"]
 
 
-@dataclass(frozen=True)
-class Questions:
+class Questions(NamedTuple):
     """Every asking word with every other word of its sentence, and the one that is right.
 
     `features` are of the pair, `asking` and `candidate` rows in the words' vectors; the pairs of a

@@ -8,9 +8,9 @@ random: the links of English and Portuguese are published, those of other langua
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,7 @@ Links = list[set[tuple[int, int]]]
 Matrix = Bool[np.ndarray, "target_word source_word"]
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence pair with its links; sure ones are possible, too.
 
     `pieces` and `tokens` hold the word of each token that a model reads and predicts, -1 for none.

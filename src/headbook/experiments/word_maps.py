@@ -1,7 +1,7 @@
 """Attention between words as probes read it (page 54): maps, vectors, a summary of each word."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,8 +17,7 @@ from headbook.text.trees import Tree
 from headbook.types import Kind
 
 
-@dataclass(frozen=True)
-class WordMaps:
+class WordMaps(NamedTuple):
     """One sentence through a model's encoder heads, all layers one after the other.
 
     `weights` sum over a key's pieces and are the mean over a query's (Clark et al. 2019, section

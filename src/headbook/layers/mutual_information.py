@@ -7,7 +7,7 @@ they are not. The null is that bias as it is here: the same clusters with the to
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,8 +22,7 @@ Mutual = Callable[[np.ndarray, np.ndarray], float]
 """Nats that one labelling tells of another."""
 
 
-@dataclass(frozen=True)
-class Information:
+class Information(NamedTuple):
     """In nats. `null` is a mean over shuffles; `entropy`, of the tokens, is the most there is."""
 
     nats: float

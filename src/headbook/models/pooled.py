@@ -5,14 +5,11 @@ and a linear layer on Σ α_t h_t. As that layer is linear, the logit is Σ α_t
 per word, s_t = u · h_t + b.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -23,8 +20,7 @@ from headbook.text.batches import PAD
 from headbook.types import UserError
 
 
-@dataclass(frozen=True)
-class Pooled:
+class Pooled(NamedTuple):
     """One pass: logits of the positive class, weights of words, and the words' scores."""
 
     logits: Float[Tensor, " batch"]
@@ -93,26 +89,18 @@ class PooledClassifier(nn.Module):
         return self.norm(self.layer(states, real[:, None, None, :]))
 
 
-def save(model: PooledClassifier, words: Sequence[str], name: str) -> None:
-    """Publish a BiLSTM's weights with the word of each id, as `data/models/<name>.safetensors`.
-
-    The one of page 56 is `save(train(Setting()), reviews("sst").words, "reviews")`, with the names
-    of `experiments.pooling`.
-    """
-    save_file(model.state_dict(), _file(name), {"words": "\n".join(words)})
-
-
 def published(name: str) -> tuple[PooledClassifier, list[str]]:
-    """A published BiLSTM and the word of each of its ids; UserError outside a clone of the book."""
-    if not _file(name).exists():
-        raise UserError(f"{_file(name)} is missing: its weights are read from a clone of the book")
-    with safe_open(_file(name), "pt") as file:
+    """A published BiLSTM and the word of each of its ids; UserError outside a clone of the book.
+
+    The one of page 56 is that of `pooling.Setting()`, written by safetensors' `save_file` with the
+    words, one a line, as `words`.
+    """
+    path = paths.DATA / "models" / f"{name}.safetensors"
+    if not path.exists():
+        raise UserError(f"{path} is missing: its weights are read from a clone of the book")
+    with safe_open(path, "pt") as file:
         words = file.metadata()["words"].split("\n")
         state = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
     model = PooledClassifier(len(words))
     model.load_state_dict(state)
     return model.eval(), words
-
-
-def _file(name: str) -> Path:
-    return paths.DATA / "models" / f"{name}.safetensors"
