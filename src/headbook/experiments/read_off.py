@@ -27,7 +27,6 @@ DIMENSIONS = 32
 """Principal components of the word vectors that the probe of heads reads."""
 RELEASED, REDRAWN, NONE = "released", "drawn anew", "none"
 TASK, CONTROL = "task", "control task"
-HEAD, RELATION, TAG = "head", "relation", "part of speech"
 WEIGHTS, BOTH = "weights", "weights + words"
 OFFSETS = (-3, -2, -1, 1, 2, 3, 4)
 
@@ -93,7 +92,7 @@ def heads(
     fitted, _, scored = parts
 
     def found(features: str, weights: str, right: Tensor, task: str = TASK) -> Found:
-        return Found(HEAD, features, weights, task, over(scored.sentence, right))
+        return Found("head", features, weights, task, over(scored.sentence, right))
 
     step = max(OFFSETS, key=lambda each: float(fitted.at(each).mean()))
     best = fitted.by_feature().mean(0).argmax()

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from headbook.experiments.heads_out import text_of
+from headbook.looking.effects import Nats
 from headbook.looking.text import text
 from headbook.looking.weights import projections
 from headbook.models.capture import Point
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded, pooled
-from headbook.training.paired import Statistics, corpus_bleu, paired, statistics
+from headbook.training.paired import corpus_bleu, paired, statistics
 from headbook.types import Kind
 
 Terms = tuple[Tensor, Tensor, Tensor]
@@ -84,7 +85,7 @@ class Reader:
     def bleu(self, count: int) -> dict[str, float | int]:
         """Of the first sentences' translations, and its change since the first call."""
         found = self.model.translate(self.texts[0][:count])
-        counted: Statistics = statistics(found, self.texts[1][: len(found)])
+        counted = statistics(found, self.texts[1][: len(found)])
         self.first = counted if self.first is None else self.first
         change = paired(counted, self.first)
         row = {"translated": count, "bleu": corpus_bleu(counted), "difference": change.difference}
@@ -96,8 +97,5 @@ class Reader:
         if len(self.texts) == 1:
             return torch.cat([pooled(self.model.encoded(each), each.source_mask)
                               for each in self.batches]).double()  # fmt: skip
-        nats = []
-        for each in self.batches:
-            rows = self.model.losses(each, shortlist=True).split(each.target_mask.sum(1).tolist())
-            nats += [row.double().sum() for row in rows]
-        return torch.stack(nats)
+        nats = Nats(self.model, shortlist=True)
+        return torch.cat([nats.read(each) for each in self.batches])

@@ -64,8 +64,8 @@ def labels(of: Sample, maps: Sequence[WordMaps], weights: str) -> Iterator[Found
     own = [[row[at] for at in asking(tree)] for row, tree in zip(forms, trees, strict=True)]
     tags = [tree.tags for tree in trees]
     for target, features, words, names, types in (
-        (read_off.RELATION, arcs, pairs, relations, own),
-        (read_off.TAG, rows, vectors, tags, forms),
+        ("relation", arcs, pairs, relations, own),
+        ("part of speech", rows, vectors, tags, forms),
     ):
         groups = np.repeat(np.arange(len(trees)), [len(each) for each in names])
         split, right = of.split.of(groups), np.array([label for each in names for label in each])

@@ -3,7 +3,6 @@ sampled occurrences of tokens, as many of each."""
 
 from collections.abc import Sequence
 
-import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -38,8 +37,9 @@ def occurrences(
     """Allowed places of these tokens in a text: at most so many of each, drawn by the seed."""
     places = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed))
     places = places[(torch.isin(tokens, among) & allowed)[places]]
-    found = pd.Series(tokens[places].numpy(), places.numpy())
-    return torch.tensor(found.groupby(found).head(most).index.sort_values())
+    kinds, order = tokens[places].sort(stable=True)
+    rank = torch.arange(len(kinds)) - torch.searchsorted(kinds, kinds)
+    return places[order][rank < most].sort().values
 
 
 @torch.inference_mode()
