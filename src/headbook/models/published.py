@@ -10,12 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from headbook.models.attention import Attention, Mask
-from headbook.models.transformer import (
-    NormPlacement,
-    Transformer,
-    TransformerConfig,
-    sinusoids,
-)
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
 
 BLOCKED = -1e20
 """Value of a blocked score: finite, so a query that may look nowhere looks everywhere alike."""
