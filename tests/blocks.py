@@ -8,7 +8,7 @@ import torch
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.released import firefox
-from headbook.text.batches import EOS, UNK, Batch, collate
+from headbook.text.batches import EOS, UNK, Batch, collate, in_order
 
 VOCABULARY = 13
 TINY = {
@@ -81,7 +81,7 @@ def for_student(lengths: Sequence[tuple[int, int]], vocabulary: int) -> Batch:
         [[*torch.randint(2, vocabulary, (n - 1,), generator=drawn).tolist(), firefox.EOS]
          for n in side] for side in zip(*lengths, strict=True)
     ]  # fmt: skip
-    (batch,) = firefox.batches_of(*sides, tokens=10_000)
+    (batch,) = in_order([*zip(*sides, strict=True)], 10_000, firefox.batch_of)
     return batch
 
 

@@ -29,4 +29,4 @@ def test_a_row_per_ratio_and_width_of_models_of_one_size():
     )
     assert ours == torchs
     table = bench(1, (16,), TINY)
-    assert len(table) == 4 and (table["median"] > 0).all()
+    assert len(table) == 3 and (table["median"] > 0).all()

@@ -31,7 +31,6 @@ def root(tmp_path: Path) -> Path:
     [
         (f"{ONE}.value:%ci", "66\u00a0% [63, 69]"),
         (f"{ONE}.sentences:n", "4,078"),
-        (f"{ONE}.head:head", "L6H5"),
         ("best[model=minilm; text = pud].value:%ci", "50\u00a0%"),
         ("best[layer=3;\n ud-ewt].value:%", "55\u00a0%"),
         ("best[sentences=].value:%", "50\u00a0%"),

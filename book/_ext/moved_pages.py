@@ -8,15 +8,9 @@ from sphinx.errors import ExtensionError
 
 FOLDER = "_executed"
 PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url={name}.html">
-<link rel="canonical" href="{name}.html">
-<title>This page has moved</title>
-</head>
-<body><main><h1>This page has moved</h1><p><a href="{name}.html">{name}</a></p></main></body>
-</html>
+<html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={name}.html">
+<title>This page has moved</title><main><h1>This page has moved</h1>
+<p><a href="{name}.html">{name}</a></p></main></html>
 """
 
 

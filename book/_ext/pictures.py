@@ -14,9 +14,6 @@ from sphinx.util.docutils import SphinxDirective
 
 logger = logging.getLogger(__name__)
 
-DRAWINGS = "text/html", "image/svg+xml"
-"""What a cell's drawing is stored as, the first that it has."""
-
 
 class Picture(SphinxDirective):
     """The drawing of one cell of one page, as that page has it."""
@@ -38,7 +35,7 @@ class Picture(SphinxDirective):
 def _drawing(page: Path, cell: str) -> str:
     found = (each for each in nbformat.read(page, as_version=4).cells if each.get("id") == cell)
     shown = [output.get("data", {}) for each in found for output in each.get("outputs", ())]
-    return next((data[form] for data in shown for form in DRAWINGS if form in data), "")
+    return next((data["text/html"] for data in shown if "text/html" in data), "")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

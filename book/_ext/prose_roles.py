@@ -6,8 +6,6 @@ verdict that is not the published one is a warning, which the build takes as an 
 """
 
 from functools import cache
-from html import escape
-from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -27,31 +25,21 @@ MEND = "run `headbook numbers`"
 Found = tuple[list[nodes.Node], list[nodes.system_message]]
 
 
-class Number(nodes.inline):
-    """A number of the prose; `origin` says which cell it is."""
-
-
 class NumberRole(SphinxRole):
     """Role `n`: what is written, which has to be what its cell gives."""
 
     def run(self) -> Found:
-        root = self.config.headbook_results
         try:
             page = numbers.page_of(self.env.docname)
-            shown, reference, cell = numbers.number(self.text, page, root and Path(root))
+            shown, reference, cell = numbers.number(self.text, page)
         except UserError as fault:
             logger.warning("%s", fault, location=self.get_location())
             return [nodes.inline(self.rawtext, self.text)], []
         if shown != cell.text:
-            logger.warning(
-                "%r is now %r, %s: %s",
-                shown,
-                cell.text,
-                reference,
-                MEND,
-                location=self.get_location(),
-            )
-        return [Number(self.rawtext, shown, origin=cell.origin)], []
+            said = f"{shown!r} is now {cell.text!r}, {reference}: {MEND}"
+            logger.warning(said, location=self.get_location())
+        explained = {"explanation": cell.origin, "classes": ["headbook-n"]}
+        return [nodes.abbreviation(self.rawtext, shown, **explained)], []
 
 
 class ClaimRole(SphinxRole):
@@ -66,14 +54,8 @@ class ClaimRole(SphinxRole):
         badges: list[nodes.Node] = []
         for identifier, stated, verdict in found:
             if stated != verdict:
-                logger.warning(
-                    "claim %s is stated as %r and is %r: %s",
-                    identifier,
-                    stated,
-                    verdict,
-                    MEND,
-                    location=self.get_location(),
-                )
+                said = f"claim {identifier} is stated as {stated!r} and is {verdict!r}: {MEND}"
+                logger.warning(said, location=self.get_location())
             badges += [nodes.Text(" "), self.badge(results()[identifier], verdict)]
         return badges[1:], []
 
@@ -103,17 +85,7 @@ def verdicts() -> dict[str, str]:
     return scorecard.stated(results())
 
 
-def visit_number(writer: nodes.NodeVisitor, node: Number) -> None:
-    writer.body.append(f'<span class="headbook-n" title="{escape(node["origin"])}">')
-
-
-def depart_number(writer: nodes.NodeVisitor, node: Number) -> None:
-    writer.body.append("</span>")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_config_value("headbook_results", None, "env", (str, type(None)))
-    app.add_node(Number, html=(visit_number, depart_number))
     app.add_role("n", NumberRole())
     app.add_role("claim", ClaimRole())
     return {"parallel_read_safe": True, "parallel_write_safe": True}

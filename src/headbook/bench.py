@@ -1,32 +1,28 @@
-"""The benchmark: training against `torch.nn.Transformer`, measuring against a forward pass, a whole
-model against a pruned one.
+"""The benchmark: training against `torch.nn.Transformer`, measuring against a forward pass.
 
 All are ratios of one run, taken in interleaved rounds.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from headbook.heads.collect import recordings
 from headbook.heads.measure import sums
 from headbook.heads.scores import confidence, positional, syntactic
-from headbook.looking.prune import smaller
-from headbook.machine import keep_freed_memory, leave_out_cudnn_attention
-from headbook.models.gates import all_heads
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
 from headbook.text.alignment import AlignedTree
-from headbook.text.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
+from headbook.text.batches import EOS, UNK, Batch, EncodedPair, collate, epoch, in_order
 from headbook.text.trees import RELATIONS
 from headbook.timing import interleaved, seconds
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import Trainer
 from headbook.training.plan import measured_rate, operations
 from headbook.types import Kind
 
@@ -85,31 +81,6 @@ class TorchTransformer(nn.Module):
         return self.logits(states)
 
 
-def training_step(model: nn.Module, rate: float = 1e-4) -> Callable[[Batch], float]:
-    """One update as the training loop makes it, loss, gradients, fused Adam; gives the loss."""
-    constants = TrainingConfig(updates=1)
-    halved = constants.precision.here() is Precision.BF16
-    leave_out_cudnn_attention()
-    optimiser = torch.optim.Adam(
-        model.train().parameters(), rate, constants.betas, constants.epsilon, fused=True
-    )
-
-    def step(batch: Batch) -> float:
-        batch = batch.to(device())
-        with torch.autocast(device().type, torch.bfloat16, enabled=halved):
-            logits = model(batch)
-        loss = cross_entropy(
-            logits.float().flatten(0, 1), batch.target_out.flatten(),
-            ignore_index=PAD, label_smoothing=constants.label_smoothing,
-        )  # fmt: skip
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        return float(loss.detach())
-
-    return step
-
-
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -131,22 +102,22 @@ def random_pairs(sizes: Sizes, count: int) -> list[EncodedPair]:
 
 def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     """Ratios per round: ours over torch's, and over the machine's rate in matrix products."""
-    keep_freed_memory()
     pairs = random_pairs(sizes, rounds * sizes.tokens // 4 + 64)
     plan = epoch(pairs, sizes.tokens, 0, 0)
     batches = [collate([pairs[place] for place in each], each) for each in plan][: rounds + 1]
-    works = {}
+    config, works = TrainingConfig(updates=1), {}
     for kind in (Transformer, TorchTransformer):
         torch.manual_seed(0)
-        step = training_step(kind(sizes.model(width)).to(device()))
-        works[kind] = lambda number, step=step: seconds(
-            partial(step, batches[number % len(batches)])
+        model = kind(sizes.model(width))
+        update = Trainer(model, config, pairs, pairs, Path(), rate=lambda _: 1e-4)._update
+        works[kind] = lambda number, update=update: seconds(
+            lambda: update(batches[number % len(batches)])
         )
     taken = interleaved(works, rounds, f"training, width {width}")
     ours, torchs = (np.array(taken[kind]) for kind in (Transformer, TorchTransformer))
     counted = (batches[(place + 1) % len(batches)] for place in range(rounds))
     work = np.array([operations(Transformer(sizes.model(width)), batch) for batch in counted])
-    share = work / ours / (1e9 * measured_rate(Precision.BF16))
+    share = work / ours / (1e9 * measured_rate(config.precision))
     return {
         "training: ours over torch.nn.Transformer": torchs / ours,
         "training: share of the rate of matrix products": share,
@@ -186,33 +157,13 @@ def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     return {"measuring over a forward pass": ratios}
 
 
-def pruning(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
-    """Ratio per round: a forward pass of a model over that without every second of its heads."""
-    torch.manual_seed(0)
-    whole = Transformer(sizes.model(width)).eval().to(device())
-    fewer = smaller(whole, [head for head in all_heads(whole) if head.head % 2])
-    batches = [each.to(device()) for each in in_order(random_pairs(sizes, sizes.sentences // 2),
-                                                      sizes.tokens)]  # fmt: skip
-
-    @torch.inference_mode()
-    def forward(model: nn.Module) -> None:
-        for batch in batches:
-            model(batch)
-
-    works = {model: lambda _, model=model: seconds(partial(forward, model))
-             for model in (whole, fewer)}  # fmt: skip
-    taken = interleaved(works, rounds, f"pruning, width {width}")
-    ratios = np.array(taken[whole]) / np.array(taken[fewer])
-    return {"forward pass: whole over half of the heads": ratios}
-
-
 def bench(
     rounds: int = 5, widths: tuple[int, ...] = (128, 256), sizes: Sizes | None = None
 ) -> pd.DataFrame:
     """One row per quantity and width: median over the rounds, lowest and highest."""
     sizes, rows = sizes or Sizes(), []
     for width in widths:
-        for work in (training, measuring, pruning):
+        for work in (training, measuring):
             for quantity, found in work(sizes, width, rounds).items():
                 rows.append((quantity, width, np.median(found), found.min(), found.max()))
     return pd.DataFrame(rows, columns=["quantity", "width", "median", "lowest", "highest"])

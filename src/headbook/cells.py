@@ -2,15 +2,13 @@
 
 `[aggregate(] [page/]table[key; key].column [)] [:format]`. A key is `column=value`, or a bare value
 where a single column of the table holds it. All keys together leave one row; under an aggregate
-(mean, max, min, count) one or more. Formats are those of `headbook.formats`, and `head`, which
-shows the columns layer and head of a row as L6H5.
+(mean, max, min, count) one or more. Formats are those of `headbook.formats`.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 
-from headbook import paths, tables
+from headbook import tables
 from headbook.formats import formatted
 from headbook.types import UserError
 
@@ -27,7 +25,6 @@ REFERENCE = re.compile(
     r"(?:\.(?P<column>[^:()\[\]]+))?(?(aggregate)\))(?::(?P<form>.*))?"
 )
 AGGREGATES = ("mean", "max", "min", "count")
-HEAD = "head"
 SHOWN = 5
 """Candidates that an error names."""
 
@@ -43,13 +40,8 @@ class Reference:
     aggregate: str
     form: str
 
-    @property
-    def name(self) -> str:
-        """The table with its page, as in 13/best."""
-        return f"{self.page}/{self.table}"
-
     def __str__(self) -> str:
-        inner = f"{self.name}[{'; '.join(self.keys)}].{self.column}"
+        inner = f"{self.page}/{self.table}[{'; '.join(self.keys)}].{self.column}"
         return f"{self.aggregate}({inner})" if self.aggregate else inner
 
 
@@ -94,7 +86,8 @@ def cell(reference: Reference, root: Path | None = None) -> Cell:
     column, and the faults listed at `rows`.
     """
     found, keys = _found(reference, root)
-    column, origin = reference.column, f"{reference.name}: {', '.join(keys) or 'all rows'}"
+    column, origin = reference.column, f"{reference.page}/{reference.table}: "
+    origin += ", ".join(keys) or "all rows"
     try:
         if reference.aggregate:
             values = found[column].dropna()
@@ -118,12 +111,11 @@ def _shown(reference: Reference, row: Mapping[str, Any]) -> tuple[str, str]:
     value, *ends = (row.get(f"{column}{end}", np.nan) for end in ("", "_low", "_high"))
     if pd.isna(value) or value == "":
         raise UserError("an empty cell")
-    needed = ("layer", "head") if form == HEAD else (f"{column}_low",) if form[-2:] == "ci" else ()
-    if lacking := [name for name in needed if name not in row]:
-        raise UserError(f"format {form!r} needs a column {lacking[0]}")
-    text = f"L{row['layer']}H{row['head']}" if form == HEAD else formatted(value, form, *ends)
+    if form.endswith("ci") and f"{column}_low" not in row:
+        raise UserError(f"format {form!r} needs a column {column}_low")
     span = "" if pd.isna(ends).any() else f", {ends[0]:.3g} to {ends[1]:.3g}"
-    return text, (f"{value:.3g}" if isinstance(value, float) else str(value)) + span
+    exact = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return formatted(value, form, *ends), exact + span
 
 
 def _differences(found: pd.DataFrame) -> str:
@@ -137,66 +129,48 @@ def _differences(found: pd.DataFrame) -> str:
 
 def _found(reference: Reference, root: Path | None) -> tuple[pd.DataFrame, list[str]]:
     """The rows, and the keys as a reader would name them."""
-    root, keys = root or paths.RESULTS, []
-    entry = tables.entries(reference.page, root).get(reference.table, {})
-    table = reference.page, reference.table, root, entry.get("sha256", "")
+    keys = []
     try:
-        frame = _table(*table)
-        left = np.arange(len(frame))
+        frame = left = tables.typed(reference.page, reference.table, root)
         if reference.column not in frame:
             raise UserError(f"no column {reference.column!r}, {_columns(frame)}")
         for key in reference.keys:
-            column, value, places = _places(table, key)
-            before, left = left, np.intersect1d(left, places, assume_unique=True)
-            if not len(left):
-                here = dict.fromkeys(map(str, frame[column].iloc[before]))
+            column, value = _column(frame, key)
+            before, left = left, left[_holding(left[column], value)]
+            if left.empty:
                 raise UserError(
                     f"no row has {column} {value!r} and the keys before it; "
-                    f"there it is {', '.join(list(here)[:SHOWN])}"
+                    f"there it is {', '.join(map(str, before[column].unique()[:SHOWN]))}"
                 )
             keys.append(f"{column} {value}" if _is_number(frame[column]) else value)
     except UserError as fault:
         raise UserError(f"{reference}: {fault}") from None
-    return frame.iloc[left], keys
+    return left, keys
 
 
-@cache
-def _table(page: str, name: str, root: Path, digest: str) -> pd.DataFrame:
-    """Each table once, as long as its digest stays; UserError for one that has another."""
-    return tables.typed(page, name, root)
-
-
-@cache
-def _places(table: tuple[str, str, Path, str], key: str) -> tuple[str, str, np.ndarray]:
-    """Column and value of a key, and the places of the rows that have it.
-
-    References share most of their keys, so each is looked up once.
-    """
-    frame = _table(*table)
+def _column(frame: pd.DataFrame, key: str) -> tuple[str, str]:
+    """Column and value of a key."""
     column, given, value = (part.strip() for part in key.partition("="))
     if given and column in frame:
-        return column, value, _holding(frame[column], value)
-    found = {name: at for name in frame if len(at := _holding(frame[name], key))}
+        return column, value
+    found = [name for name in frame if _holding(frame[name], key).any()]
     if len(found) > 1:
-        names = " and ".join(found)
-        raise UserError(f"{key!r} is a value of {names}: write {next(iter(found))}={key}")
+        raise UserError(f"{key!r} is a value of {' and '.join(found)}: write {found[0]}={key}")
     if not found:
-        texts = [frame[name] for name in frame if not _is_number(frame[name])]
-        near = get_close_matches(key, {str(value) for each in texts for value in each}, n=SHOWN)
-        what = f"near it are {', '.join(near)}" if near and not given else _columns(frame)
-        raise UserError(f"no column holds {key!r}; {what}")
-    ((name, places),) = found.items()
-    return name, key, places
+        texts = {str(value) for each in tables.text_columns(frame) for value in frame[each]}
+        near = ", ".join(get_close_matches(key, texts, n=SHOWN))
+        raise UserError(f"no column holds {key!r}; near it are {near}; {_columns(frame)}")
+    return found[0], key
 
 
-def _holding(column: pd.Series, value: str) -> np.ndarray:
-    """Places of a value; numbers compare as numbers, and no value is an empty cell."""
+def _holding(column: pd.Series, value: str) -> pd.Series:
+    """Rows of a value; numbers compare as numbers, and no value is an empty cell."""
     if not _is_number(column):
-        return np.flatnonzero(column.fillna("").astype(str) == value)
+        return column.fillna("").astype(str) == value
     try:
-        return np.flatnonzero(column == float(value) if value else column.isna())
+        return column == float(value) if value else column.isna()
     except ValueError:
-        return np.empty(0, int)
+        return pd.Series(False, column.index)
 
 
 def _is_number(column: pd.Series) -> bool:

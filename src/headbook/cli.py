@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,8 +32,11 @@ Given = Annotated[
 ]
 
 
-def _as_published(differing: list[str]) -> None:
-    """Prints a line for each difference; status 1 where there is one."""
+def _as_published(copies: Iterable[Path]) -> None:
+    """Prints a line for each difference of executed copies; status 1 where there is one."""
+    from headbook.publishing.notebooks import differences
+
+    differing = differences(copies)
     for line in differing:
         typer.secho(f"not as published: {line}", err=True, fg="red")
     if differing:
@@ -67,13 +71,13 @@ def run(
     What they measure is compared with published tables. Status: 0, 1 where a value measured again
     is not as published, 2 for a mistake or a notebook that failed.
     """
-    from headbook.publishing.notebooks import SMOKE, differences, execute
+    from headbook.publishing.notebooks import SMOKE, execute
     from headbook.tables import check
 
     asked = parameters(given)
     check()
     purpose = SMOKE if smoke else ""
-    _as_published(differences(execute(names, asked, purpose, workers)))
+    _as_published(each.path for each in execute(names, asked, purpose, workers))
 
 
 @app.command()
@@ -147,31 +151,23 @@ def numbers(
     Status: 0 when all are current afterwards, 2 for a reference that cannot be resolved and, with
     --check, for a number or verdict that is out of date.
     """
-    from functools import cache
-
     from headbook import paths
     from headbook.book.numbers import sources, update
+    from headbook.claims.scorecard import stated
 
-    @cache
-    def verdicts() -> dict[str, str]:
-        from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
-
-        return stated()
-
-    faults, stale = [], 0
+    verdicts, faults, stale = stated(), 0, 0
     for path in map(paths.expanded, files or sources()):
         try:
             found = update(path, verdicts, write=not check)
         except UserError as fault:
-            faults.append(str(fault))
+            typer.echo(str(fault), err=True)
+            faults += 1
             continue
         stale += len(found)
         for before, after in found:
             typer.echo(f"{path.name}: {before} -> {after}")
-    for fault in faults:
-        typer.echo(fault, err=True)
     if faults:
-        raise UserError(f"{len(faults)} files refer to what is not published: mend them")
+        raise UserError(f"{faults} files refer to what is not published: mend them")
     if stale and check:
         raise UserError(f"{stale} numbers or verdicts are out of date: run headbook numbers")
 
@@ -234,12 +230,11 @@ def book() -> None:
     """
     from headbook import paths
     from headbook.publishing.book import build
-    from headbook.publishing.notebooks import differences_of
     from headbook.tables import check
 
     check()
     typer.echo(build())
-    _as_published(differences_of(sorted(paths.EXECUTED.glob("*.ipynb"))))
+    _as_published(sorted(paths.EXECUTED.glob("*.ipynb")))
 
 
 @app.command()
@@ -255,10 +250,7 @@ def bench(
 
 @corpora.command("list")
 def corpora_list() -> None:
-    """Every corpus, and where it is now.
-
-    With its languages, pairs, size and licence.
-    """
+    """Every corpus, and where it is now, with its languages, pairs, size and licence."""
     from headbook.text.registry import place, registry
 
     for entry in registry().values():
@@ -271,10 +263,7 @@ def corpora_list() -> None:
 
 @corpora.command("fetch")
 def corpora_fetch(name: str) -> None:
-    """Finds a corpus in HEADBOOK_DATA, or downloads it.
-
-    Its digests are checked either way.
-    """
+    """Finds a corpus in HEADBOOK_DATA, or downloads it, and checks its digests."""
     from headbook.text.download import locate
 
     for part, path in locate(name).files.items():

@@ -2,16 +2,13 @@
 
 import ctypes
 import hashlib
-import os
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGEST_KEPT = 1 << 29  # the weights of sixteen heads in 64 segments of 256 pieces take half of it
 GROWTH = 1 << 28
 NEVER = (1 << 31) - 1
-WORKING_FOLDER, EXCHANGE = -100, 2  # Linux's fcntl.h and fs.h
 
 
 def multiplies_bfloat16() -> bool:
@@ -54,31 +51,7 @@ def give_back_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def exchange(new: Path, old: Path) -> None:
-    """Gives a folder another's name, at once: a kill leaves the one or the other there.
-
-    What had that name has the other afterwards, if there was anything. Where a system cannot
-    exchange two folders they are renamed one after the other.
-    """
-    with suppress(OSError, AttributeError):
-        rename, names = ctypes.CDLL(None).renameat2, (os.fsencode(new), os.fsencode(old))
-        if rename(WORKING_FOLDER, names[0], WORKING_FOLDER, names[1], EXCHANGE) == 0:
-            return
-    away = new.with_name(f"{new.name}.old")
-    if old.exists():
-        old.rename(away)
-    new.rename(old)
-    if away.exists():
-        away.rename(new)
-
-
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, read once a process while size and time stay the same."""
-    status = path.stat()
-    return _sha256(path, status.st_size, status.st_mtime_ns)
-
-
-@cache
-def _sha256(path: Path, _size: int, _changed: int) -> str:
+    """The SHA-256 of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -89,13 +89,10 @@ def silence_profiler() -> None:
 def with_variables(given: Mapping[str, str]) -> Iterator[None]:
     """Within, the environment is this one, also that of processes which are started."""
     before = variables()
-    try:
-        _take(given)
-        yield
-    finally:
-        _take(before)
-
-
-def _take(given: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(given)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

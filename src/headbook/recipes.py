@@ -9,7 +9,7 @@ fields are taken over, its seeds too. The first seed bears the plain name, furth
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -96,33 +96,18 @@ def _read(file: Path) -> dict[str, Recipe]:
     for family, table in entries(file).items():
         if table.get("kind") == "released":
             continue
+        varied = re.findall(r"{(\w+)}", family)
         try:
-            for name, fields in _expanded(family, table, described):
-                described[name] = fields
-                found[name] = _recipe(name, family, dict(fields))
+            for values in itertools.product(*(table[each] for each in varied)):
+                own = table | dict(zip(varied, values, strict=True))
+                like = own.pop("like", None)
+                words = {each: "-".join(str(own[each]).split()) for each in varied}
+                name = family.format(**words)
+                described[name] = own if like is None else described[like] | own
+                found[name] = _recipe(name, family, dict(described[name]))
         except (KeyError, ValueError) as error:
             raise UserError(f"{file}: the entry [{family}] is wrong ({error}): mend it") from None
     return found
-
-
-def _expanded(
-    family: str, table: dict[str, Any], known: dict[str, dict[str, Any]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and fields of every model of a table."""
-    varied = re.findall(r"{(\w+)}", family)
-    for values in itertools.product(*(table[each] for each in varied)):
-        chosen = dict(zip(varied, values, strict=True))
-        own = table | chosen
-        like = own.pop("like", None)
-        if like is not None and like not in known:
-            raise ValueError(f"like = {like!r} names no model above it")
-        name = family.format(**{each: _short(value) for each, value in chosen.items()})
-        yield name, known.get(like, {}) | own
-
-
-def _short(value: object) -> str:
-    """A value in a name: its words joined by hyphens."""
-    return "-".join(str(value).split())
 
 
 def _recipe(name: str, family: str, fields: dict[str, Any]) -> Recipe:

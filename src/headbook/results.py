@@ -42,9 +42,8 @@ def table(labels: Mapping[str, Any], **columns: Any) -> pd.DataFrame:
         if array.ndim < 2:
             found[name] = values
             continue
-        found[name] = array[0]
-        with np.errstate(all="ignore"):
-            found[f"{name}_low"], found[f"{name}_high"] = _ends(array[1:])
+        ends = pd.DataFrame(array[1:], dtype=float).quantile(ENDS).to_numpy()
+        found[name], found[f"{name}_low"], found[f"{name}_high"] = array[0], *ends
     sizes = {name: len(each) for name, each in found.items()}
     rows = max(sizes.values(), default=0)
     if wrong := [name for name, size in sizes.items() if size not in (1, rows)]:
@@ -57,15 +56,6 @@ def table(labels: Mapping[str, Any], **columns: Any) -> pd.DataFrame:
 
 def _is_list(value: Any) -> bool:
     return not isinstance(value, str) and np.ndim(value) > 0
-
-
-def _ends(replicates: np.ndarray) -> np.ndarray:
-    """The two ends [2, row]; NaN where a row has no replicate."""
-    known = ~np.isnan(replicates).all(0) if len(replicates) else np.zeros(replicates.shape[1], bool)
-    ends = np.full((2, replicates.shape[1]), np.nan)
-    if known.any():
-        ends[:, known] = np.nanquantile(replicates[:, known], ENDS, axis=0)
-    return ends
 
 
 @dataclass(frozen=True)
@@ -126,17 +116,15 @@ def _formatted(frame: pd.DataFrame, name: str, form: str) -> list[str]:
 # ------------------------------------------------------------------ published ones
 
 
-def published(page: str | int, name: str, root: Path | None = None) -> pd.DataFrame:
+def published(page: str | int, name: str) -> pd.DataFrame:
     """The published table `data/results/<page>/<name>.csv`, texts as text.
 
     UserError where it is missing, and where it is not the one that its record has a digest of.
     """
-    return tables.typed(page, name, root)
+    return tables.typed(page, name)
 
 
-def publish(
-    frame: pd.DataFrame, name: str, keys: Sequence[str] | None = None, root: Path | None = None
-) -> pd.DataFrame:
+def publish(frame: pd.DataFrame, name: str, keys: Sequence[str] | None = None) -> pd.DataFrame:
     """Compares rows with the published table `name` ("13/best"), or publishes them.
 
     In an ordinary run rows are compared with published rows of the same keys, each number within
@@ -155,15 +143,14 @@ def publish(
     keys = _keys(frame, name, keys)
     asked = paths.publishing()
     if asked is None:
-        known = _known(page, short, keys, root)
-        found = _compared(frame, known, keys, f"{tables.folder(page).name}/{short}")
-        _say(str(found), found.as_record(len(known)))
+        known = _known(page, short, keys)
+        _say(*_compared(frame, known, keys, f"{tables.folder(page).name}/{short}"))
         return _together(frame, known, keys)
     if tables.folder(page) != tables.folder(asked["page"]):
         raise UserError(f"page {asked['page']} publishes {name!r}: name its own number first")
-    where = _put(frame, page, short, keys, asked["parameters"], root)
-    _say(f"{len(frame):,} rows published in {where.name}/{short}.csv", None)
-    return _together(frame, tables.typed(page, short, root), keys)
+    where = _put(frame, page, short, keys, asked["parameters"])
+    _say(f"{len(frame):,} rows published in {where.name}/{short}.csv")
+    return _together(frame, tables.typed(page, short), keys)
 
 
 def _keys(frame: pd.DataFrame, name: str, keys: Sequence[str] | None) -> list[str]:
@@ -172,64 +159,42 @@ def _keys(frame: pd.DataFrame, name: str, keys: Sequence[str] | None) -> list[st
         keys = frame.attrs.get("keys") or [each for each in frame if each not in floats]
     if unknown := [each for each in keys if each not in frame]:
         raise UserError(f"{name} has no column {unknown[0]!r}, a key: there are {', '.join(frame)}")
-    counted = pd.Series(_named(frame, keys)).value_counts()
-    if len(counted) and counted.iloc[0] > 1:
-        row = "; ".join(counted.index[0])
-        raise UserError(f"{name} has two rows [{row}]: a column that tells them apart is no key")
+    if len(_by_key(frame, keys)) < len(frame):
+        raise UserError(f"{name} has two rows of one key: a column that tells them apart is no key")
     return list(keys)
 
 
-def _named(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """The keys of every row, as text."""
-    return [tuple(map(as_key, row)) for row in frame[list(keys)].itertuples(index=False)]
+def _by_key(frame: pd.DataFrame, keys: Sequence[str]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Every row by its keys as text."""
+    named = (tuple(map(as_key, row)) for row in frame[list(keys)].itertuples(index=False))
+    return dict(zip(named, frame.to_dict("records"), strict=True))
 
 
-def _known(page: str, short: str, keys: list[str], root: Path | None) -> pd.DataFrame:
-    """The published rows; none where the table was never published or lacks a key column."""
-    entry = tables.entries(page, root).get(short)
+def _known(page: str, short: str, keys: list[str]) -> pd.DataFrame:
+    """The published rows; none where the table was never published."""
+    entry = tables.entries(page).get(short)
     if entry is None:
         return pd.DataFrame(columns=keys)
-    if "keys" in entry and set(entry["keys"]) != set(keys):
+    if set(entry["keys"]) != set(keys):
         raise UserError(
             f"{page}/{short} is published with the keys {', '.join(entry['keys'])}, and this frame "
             f"has {', '.join(keys)}: use the same, or remove the table and publish page {page} anew"
         )
-    known = tables.typed(page, short, root)
-    return known if set(keys) <= set(known) else pd.DataFrame(columns=keys)
+    return tables.typed(page, short)
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Rows measured again beside published ones; `differing` has a line for each cell."""
+def _compared(
+    frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str
+) -> tuple[str, dict[str, Any]]:
+    """The line for a reader, and what the runner counts.
 
-    table: str
-    rows: int
-    cells: int
-    differing: tuple[str, ...]
-    differ: int
-    new: int
-
-    def __str__(self) -> str:
-        if not self.rows:
-            return f"{self.table}: nothing to compare, as there are no published rows of these keys"
-        line = f"{self.table}: {self.rows - self.differ:,} of {self.rows:,} rows as published"
-        if self.new:
-            line += f", {self.new:,} others are not published"
-        return line + (f"; {self.differ:,} differ: {self.differing[0]}" if self.differ else "")
-
-    def as_record(self, published: int) -> dict[str, Any]:
-        """For the runner: what was compared, of how many published rows."""
-        return {"table": self.table, "cells": self.cells, "rows": self.rows,
-                "published": published, "differing": list(self.differing)}  # fmt: skip
-
-
-def _compared(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str) -> Agreement:
-    """Every column but the keys; of columns that one of the two lacks, no cell agrees."""
+    Of every column but the keys; of columns that one of the two lacks, no cell agrees.
+    """
     page, short = at.split("/")
-    there = dict(zip(_named(known, keys), known.to_dict("records"), strict=True))
+    there = _by_key(known, keys)
     columns = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
     rows, cells, differ, differing = 0, 0, 0, []
-    for key, row in zip(_named(frame, keys), frame.to_dict("records"), strict=True):
+    for key, row in _by_key(frame, keys).items():
         if key not in there:
             continue
         allowed = {each: tolerance(page, short, each, row.get("question")) for each in columns}
@@ -243,7 +208,13 @@ def _compared(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str
         ]
         differ += bool(wrong)
         differing += wrong
-    return Agreement(at, rows, cells, tuple(differing), differ, len(frame) - rows)
+    counted = {"cells": cells, "rows": rows, "differing": differing}
+    if not rows:
+        return f"{at}: nothing to compare, as there are no published rows of these keys", counted
+    line = f"{at}: {rows - differ:,} of {rows:,} rows as published"
+    if new := len(frame) - rows:
+        line += f", {new:,} others are not published"
+    return line + (f"; {differ:,} differ: {differing[0]}" if differ else ""), counted
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
@@ -255,57 +226,43 @@ def _together(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str]) -> pd.D
     """The published rows, those of `frame` in the place of rows of the same keys, the new last."""
     if known.empty:
         return frame.copy()
-    places = {key: len(known) + place for place, key in enumerate(_named(frame, keys))}
-    order = [places.pop(key, place) for place, key in enumerate(_named(known, keys))]
-    whole = pd.concat([known, frame], ignore_index=True)
-    found = whole.iloc[[*order, *places.values()]].reset_index(drop=True)
+    found = pd.DataFrame([*(_by_key(known, keys) | _by_key(frame, keys)).values()])
     found.attrs["keys"] = keys
     return found
 
 
 def _put(
-    frame: pd.DataFrame, page: str, short: str, keys: list[str], given: Mapping[str, Any],
-    root: Path | None,
-) -> Path:  # fmt: skip
+    frame: pd.DataFrame, page: str, short: str, keys: list[str], given: Mapping[str, Any]
+) -> Path:
     """Rows of the same keys replaced, at their place; new ones last. Others stay to the letter."""
     made = {
         "rows": len(frame), "commit": record.commit(), "changed": record.changed(),
         "date": record.now(), "hardware": record.hardware(), "versions": record.versions(),
         "parameters": plain(given),
     }  # fmt: skip
-    with tables.locked(page, root):
-        run = tables.record(page, root)
-        entry = run.get("tables", {}).get(short)
-        there = entry is not None and (tables.folder(page, root) / f"{short}.csv").exists()
+    with tables.locked(page):
+        there = (tables.folder(page) / f"{short}.csv").exists()
+        entry = tables.entries(page).get(short, {}) if there else {}
         new = tables.read_cells(tables.csv(frame))
-        if there:
-            _known(page, short, keys, root)
-        known = tables.cells(page, short, root) if there else new.iloc[:0]
-        if lacking := [each for each in keys if each not in known]:
-            raise UserError(
-                f"{page}/{short} has no column {lacking[0]!r}, a key of these rows: publish them "
-                f"under another name, or remove data/results/{page}/{short}.csv first"
-            )
+        if entry:
+            _known(page, short, keys)
+        known = tables.cells(page, short) if entry else new.iloc[:0]
         whole = _together(new, known, keys).fillna("")
-        entry = entry if there else {}
         words = dict.fromkeys([*entry.get("text", ()), *tables.text_columns(frame)])
         others = [each for each in entry.get("made", ()) if each["parameters"] != plain(given)]
         entry = {**entry, "keys": keys, "text": list(words), "made": [*others, made]}
-        changed = {**run, "tables": {**run.get("tables", {}), short: entry}}
         text = whole.to_csv(index=False, lineterminator="\n")
-        return tables.replace(page, {short: text}, changed, root)
+        return tables.replace(page, short, text, entry)
 
 
-def _say(line: str, compared: Mapping[str, Any] | None) -> None:
+def _say(line: str, compared: Mapping[str, Any] | None = None) -> None:
     """Shows the line, in a notebook with what the runner counts."""
-    from IPython import get_ipython
+    from IPython import display, get_ipython
 
     if get_ipython() is None:
         print(line)
-        return
-    from IPython.display import display
-
-    display({"text/plain": line} | ({COMPARED: compared} if compared else {}), raw=True)
+    else:
+        display.display({"text/plain": line, COMPARED: compared or {}}, raw=True)
 
 
 # ------------------------------------------------------------------ what takes long
@@ -319,16 +276,15 @@ FRAME, ARRAYS = "frame.parquet", "arrays.safetensors"
 def cached(function: Callable[..., Made], **settings: Any) -> Made:
     """`function(**settings)`, computed once and kept in the run store.
 
-    A result is found again by the function's full name, its attribute `version` (its source where
-    it has none) and the settings, which are numbers, texts, lists, mappings or dataclasses. The
-    function returns a DataFrame or a dictionary of arrays; what it writes or draws is not repeated.
-    Two processes that ask for the same compute it once. UserError where a kept file was changed.
+    A result is found again by the function's full name, its source and the settings, which are
+    numbers, texts, lists, mappings or dataclasses. The function returns a DataFrame or a dictionary
+    of arrays; what it writes or draws is not repeated. Two processes that ask for the same compute
+    it once. UserError where a kept file was changed.
     """
-    version = getattr(function, "version", None)
     asked = Ingredients(
         Stage("cached", CACHED),
         {"function": f"{function.__module__}.{function.__qualname__}", "settings": plain(settings),
-         "version": inspect.getsource(function) if version is None else version},
+         "version": inspect.getsource(function)},
         {}, {},
     )  # fmt: skip
     return _kept(Store.default().get(asked, lambda folder: _keep(function(**settings), folder)))

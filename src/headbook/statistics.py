@@ -7,6 +7,7 @@ from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy import stats
@@ -58,15 +59,9 @@ def resampled_mean(values: ArrayLike, seed: int) -> tuple[float, float]:
     numbers = np.asarray(values, dtype=float)
     if numbers.size < 2:
         raise UserError("an interval of a mean needs at least two values")
-    found = stats.bootstrap(
-        (numbers,),
-        np.mean,
-        n_resamples=2000,
-        confidence_level=LEVEL,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(found.low), float(found.high)
+    options = {"n_resamples": 2000, "confidence_level": LEVEL, "method": "percentile"}
+    found = stats.bootstrap((numbers,), np.mean, **options, rng=np.random.default_rng(seed))
+    return tuple(map(float, found.confidence_interval))
 
 
 def resampled_median(
@@ -104,11 +99,7 @@ def share_not_below(
     The low end counts those whose whole interval lies there, the high end those of which any part
     does: equivalence is shown, not inferred from a difference that is not significant.
     """
-    low, value, high = (
-        float((np.asarray(numbers, dtype=float) >= bound).mean())
-        for numbers in (lows, values, highs)
-    )
-    return value, low, high
+    return tuple(float((np.asarray(each) >= bound).mean()) for each in (values, lows, highs))
 
 
 def difference(
@@ -121,12 +112,8 @@ def difference(
     narrow.
     """
     (value, low, high), (other, below, above) = first, second
-    gap = value - other
-    return (
-        gap,
-        gap - float(np.hypot(value - low, above - other)),
-        gap + float(np.hypot(high - value, other - below)),
-    )
+    down, up = np.hypot(value - low, above - other), np.hypot(high - value, other - below)
+    return value - other, value - other - float(down), value - other + float(up)
 
 
 def p_value(value: float, low: float, high: float, threshold: float, seeds: int | None) -> float:
@@ -149,18 +136,13 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     """
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)
-    raised = p[order] * np.arange(p.size, 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
-    return adjusted
+    raised = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return np.minimum(raised, 1)[np.argsort(order)]
 
 
 def mean_of_known(values: Float[np.ndarray, "*batch value"]) -> Float[np.ndarray, "*batch"]:
     """Mean over the last axis without NaN; NaN where nothing else is there."""
-    known = ~np.isnan(values)
-    count = known.sum(-1)
-    total = np.where(known, values, 0).sum(-1)
-    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return np.ma.masked_invalid(values).mean(-1).filled(np.nan)
 
 
 def spearman(
@@ -181,10 +163,9 @@ def drawn_within(
     groups: Sequence[object], replicates: int = REPLICATES
 ) -> Int[np.ndarray, "replicate head"]:
     """Head in each place: row 0 all as they are, then drawn within their groups."""
-    names = list(dict.fromkeys(groups))
     noise = np.random.default_rng(WITHIN_GROUPS)
     found = np.tile(np.arange(len(groups)), (1 + replicates, 1))
-    for name in names:
+    for name in dict.fromkeys(groups):
         places = np.array([at for at, group in enumerate(groups) if group == name])
         found[1:, places] = noise.choice(places, size=(replicates, len(places)))
     return found
@@ -216,11 +197,9 @@ def interval(replicates: ArrayLike) -> tuple[float, float, float]:
 
     `replicates` has shape (1 + replicate,), the plain value first.
     """
-    plain, *drawn = np.asarray(replicates, dtype=float)
-    if np.isnan(drawn).all():
-        return float(plain), np.nan, np.nan
-    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(plain), float(low), float(high)
+    plain, *drawn = np.asarray(replicates, dtype=float).tolist()
+    low, high = pd.Series(drawn, dtype=float).quantile([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return plain, low, high
 
 
 def of_type(word_type: str, seed: int) -> float:

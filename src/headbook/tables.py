@@ -36,7 +36,12 @@ def folder(page: str | int, root: Path | None = None) -> Path:
 def record(page: str | int, root: Path | None = None) -> dict[str, Any]:
     """A page's `run.json`, to be read and not changed; empty where there is none."""
     file = folder(page, root) / RECORD
-    return _record(file, *_state(file)) if file.exists() else {}
+    return _record(file, file.stat().st_mtime_ns) if file.exists() else {}
+
+
+@lru_cache(maxsize=256)
+def _record(file: Path, _changed: int) -> dict[str, Any]:
+    return json.loads(file.read_text("utf-8"))
 
 
 def entries(page: str | int, root: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -53,7 +58,7 @@ def content(page: str | int, name: str, root: Path | None = None) -> str:
         raise UserError(f"{where.name}/{name} is not published; page {where.name} has: {known}")
     if not file.exists():
         raise UserError(f"data/results/{where.name}/{name}.csv is missing: restore it from git")
-    text = _content(file, *_state(file))
+    text = file.read_bytes().decode("utf-8")
     if digest(text) not in (entry["sha256"], entry.get("replaces")):
         raise UserError(
             f"data/results/{where.name}/{name}.csv is not the table that its {RECORD} records "
@@ -123,102 +128,48 @@ def digest(data: str | bytes) -> str:
 
 
 @contextmanager
-def locked(page: str | int, root: Path | None = None) -> Iterator[None]:
+def locked(page: str | int) -> Iterator[None]:
     """Within, no other process publishes tables of this page."""
-    where = folder(page, root)
+    where = folder(page)
     where.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(where.parent / f".{where.name}.lock"):
         yield
 
 
-def replace(
-    page: str | int, files: Mapping[str, str], run: Mapping[str, Any], root: Path | None = None
-) -> Path:
-    """Writes tables and record; to be called within `locked`. Returns the folder.
+def replace(page: str | int, name: str, text: str, entry: Mapping[str, Any]) -> Path:
+    """Writes a table and its entry of the record; to be called within `locked`. Returns the folder.
 
-    `files` are the tables to write, by name, and `run` is the new record with an entry for every
-    table that is to exist; others are removed. The record comes first and admits both digests of a
-    table, then each table is renamed into its place: a kill leaves the old or the new one.
+    The record comes first and admits both digests, then the table is renamed into its place: a kill
+    leaves the old or the new one.
     """
-    where, before = folder(page, root), entries(page, root)
+    where, run = folder(page), record(page)
     where.mkdir(exist_ok=True)
-    listed = {name: dict(entry) for name, entry in run["tables"].items()}
-    for name, text in files.items():
-        listed[name] |= {"sha256": digest(text), "rows": len(read_cells(text))}
-        _write_aside(where / f"{name}.csv", text)
-    gone = before.keys() - listed.keys()
-    done = {**run, "tables": listed}
-    changing = {name: {**entry, "replaces": before.get(name, {}).get("sha256", ABSENT)}
-                if name in files else entry for name, entry in listed.items()}  # fmt: skip
-    _write(where / RECORD, as_text({**run, "tables": changing}))
-    for name in files:
-        _put(where / f"{name}.csv")
-    for name in gone:
-        (where / f"{name}.csv").unlink(missing_ok=True)
-    _write(where / RECORD, as_text(done))
+    before = run.get("tables", {})
+    done = {**entry, "sha256": digest(text), "rows": len(read_cells(text))}
+    changing = {**done, "replaces": before.get(name, {}).get("sha256", ABSENT)}
+    for file, written in (
+        (RECORD, _json({**run, "tables": {**before, name: changing}})),
+        (f"{name}.csv", text),
+        (RECORD, _json({**run, "tables": {**before, name: done}})),
+    ):
+        _write(where / file, written)
     return where
 
 
-def _aside(file: Path) -> Path:
-    return file.with_name(f".{file.name}.partial")
-
-
-def _write_aside(file: Path, text: str) -> None:
-    with _aside(file).open("w", encoding="utf-8", newline="") as written:
+def _write(file: Path, text: str) -> None:
+    aside = file.with_name(f".{file.name}.partial")
+    with aside.open("w", encoding="utf-8", newline="") as written:
         written.write(text)
         written.flush()
         os.fsync(written.fileno())
+    os.replace(aside, file)
 
 
-def _put(file: Path) -> None:
-    os.replace(_aside(file), file)
-
-
-def _write(file: Path, text: str) -> None:
-    _write_aside(file, text)
-    _put(file)
-
-
-def as_text(run: Mapping[str, Any]) -> str:
-    """A record as JSON: one line per entry of the upper levels, one per element of a list."""
-    return _entry(run, 0) + "\n"
-
-
-DEEP = 3
-"""Levels of mappings that have a line per entry."""
-
-
-def _entry(value: Any, depth: int) -> str:
-    indent = " " * (depth + 1)
-    if isinstance(value, Mapping) and value and depth < DEEP:
-        named = ((_json(name), _entry(each, depth + 1)) for name, each in value.items())
-        inside = [f"{indent}{name}: {each}" for name, each in named]
-        return "{\n" + ",\n".join(inside) + "\n" + " " * depth + "}"
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        return "[\n" + ",\n".join(indent + _json(each) for each in value) + f"\n{indent}]"
-    return _json(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(run: Mapping[str, Any]) -> str:
+    return json.dumps(run, indent=1, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------ reading once
-
-
-def _state(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
-
-
-@lru_cache(maxsize=256)
-def _record(file: Path, *state: int) -> dict[str, Any]:
-    return json.loads(file.read_text("utf-8"))
-
-
-@lru_cache(maxsize=64)
-def _content(file: Path, *state: int) -> str:
-    return file.read_bytes().decode("utf-8")
 
 
 @lru_cache(maxsize=64)

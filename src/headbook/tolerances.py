@@ -1,6 +1,5 @@
 """How far a number measured again may be from the published one, and why not nearer."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
@@ -104,17 +103,12 @@ def tolerance(page: str, table: str, column: str, question: object = None) -> To
     if column == SECONDS:
         return TIMES
     known = TOLERANCES.get((page, table), {}) | TOLERANCES.get((page, table, str(question)), {})
-    return next((known[name] for name in _names(column) if name in known), USUAL)
+    return known.get(column, known.get(column.removesuffix("_low").removesuffix("_high"), USUAL))
 
 
 def is_compared(allowed: Tolerance) -> bool:
     """Whether values of this tolerance say anything: times do not."""
     return allowed.relative < inf
-
-
-def _names(column: str) -> Iterator[str]:
-    yield column
-    yield column.removesuffix("_low").removesuffix("_high")
 
 
 def same(now: object, then: object, allowed: Tolerance = USUAL) -> bool:
@@ -123,11 +117,10 @@ def same(now: object, then: object, allowed: Tolerance = USUAL) -> bool:
     Whole numbers and texts agree when equal, unless more is allowed than usual; empty cells agree.
     """
     now, then = _plain(now), _plain(then)
-    if not (isinstance(now, float) and isinstance(then, float)):
+    numbers = isinstance(now, float) and isinstance(then, float)
+    if not numbers or inf in (abs(now), abs(then)):
         return now == then
     if now.is_integer() and then.is_integer() and allowed is USUAL:
-        return now == then
-    if inf in (abs(now), abs(then)):
         return now == then
     return abs(now - then) <= (allowed.relative + ROUNDED) * abs(then) + allowed.floor
 

@@ -80,7 +80,6 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     old = tmp_path / "out" / "_build" / "html" / "old.html"
     old.parent.mkdir(parents=True)
     old.touch()
-    (tmp_path / "out" / book.MARKER).touch()
     index = book.build(tmp_path / "out", executed=tmp_path)
     assert index.exists() and not old.exists()
     text = index.with_name("intro.html").read_text("utf-8")
@@ -121,10 +120,3 @@ def test_a_missing_executed_copy_is_named(tmp_path: Path) -> None:
     with refused(r"no executed copy of 01_anatomy.* headbook run"):
         book.build(tmp_path / "out", executed=tmp_path)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_with_other_files_is_not_emptied(small_book: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").touch()
-    with refused("holds other files"):
-        book.build(tmp_path)
-    assert (tmp_path / "mine.txt").exists()

@@ -53,7 +53,7 @@ def test_a_line_has_verdict_number_interval_baseline_seeds_and_page(tmp_path: Pa
     assert "WMT en-ru: 0.78 (baseline 0.41)" in shown and "Unit: share" in shown
     single = line(page(tmp_path / "one", measured(value=0.6)))
     assert "tatoeba-de w128, seed 0: passes; 0.600 [0.550, 0.650] within one model" in single
-    assert 'data-mark="replicated"' in single and "replicated · 1 of 1</span>" in single
+    assert 'class="verdict replicated"' in single and "replicated · 1 of 1</span>" in single
 
 
 def test_what_does_not_count_says_why(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_what_does_not_count_says_why(tmp_path: Path) -> None:
     assert "gate closed: converged, not shown to have converged" in young
     shown = page(tmp_path / "others", measured("needs-width", value=0.2))
     superseded = line(shown, "needs-width")
-    assert 'data-mark="not counted"' in superseded and "superseded</span>" in superseded
+    assert 'class="verdict not-counted"' in superseded and "superseded</span>" in superseded
     assert 'Superseded by <a href="#neighbour-needs-width">' in superseded
     long = "voita-f5-two-rarest-long"
     outside = line(page(tmp_path / "far", measured(long)), long)
@@ -80,4 +80,3 @@ def test_the_page_asks_no_other_host_and_is_complete_without_its_script(tmp_path
     fences = [line for line in shown.splitlines() if line.startswith("```")]
     assert "<b>" not in shown and len(fences) == 2
     assert "http" not in shown and "src=" not in shown and "@import" not in shown
-    assert '<p class="filters" hidden>' in shown and "<section hidden" not in shown

@@ -48,7 +48,7 @@ def test_named_gates_are_closed_and_converged_is_asked_beside_them(tmp_path, nam
     assert closed(settled, row(closed=named), tmp_path) == gates
     for empty in ("", NAN, None):
         assert closed(settled, row(closed=empty), tmp_path) == UNKNOWN
-    with refused("'trained' is no gate"):
+    with refused("'trained' is not a valid Gate"):
         parsed("trained: well")
 
 

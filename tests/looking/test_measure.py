@@ -9,10 +9,10 @@ import torch
 from small import told
 
 import headbook as hb
+from headbook.heads.collect import layer_sums
 from headbook.looking.importance import by_ablation, resolved
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
-from headbook.looking.passes import measured as measured_on
 from headbook.looking.passes import measures
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.text import Text
@@ -108,7 +108,9 @@ def test_nulls_are_the_largest_over_heads_and_networks(
 ):
     batches = ours.batches(few.sentences)
     found = [
-        measured_on(null.network, batches, measures(Kind.ENCODER), 0)["positional"].ratio()
+        layer_sums(null.network, batches, Kind.ENCODER, measures(Kind.ENCODER), 0)[
+            "positional"
+        ].ratio()
         for null in hb.nulls(ours, 2)
     ]
     first, second = (each.flatten(0, 1).amax(0) for each in found)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from headbook import paths, results
@@ -27,13 +28,16 @@ def notebook() -> list[tuple[bool, str]]:
     return [("[markdown]" in head, source) for head, source in pairs]
 
 
-def test_a_notebook_and_a_claim_make_a_page(tmp_path: Path) -> None:
+def test_a_notebook_and_a_claim_make_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names: dict[str, object] = {}
     for is_text, source in notebook():
         if not is_text:
             exec(compile(source, "cell", "exec"), names)
     frame = names["found"]
-    results._put(frame, "69", "heads", ["model"], {}, tmp_path)
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    results._put(frame, "69", "heads", ["model"], {})
     (entry,) = yaml.safe_load(section()["yaml"])["claims"]
     claim = ledger._claim(entry, "README.md")
     (row,) = cells.rows(claim, tmp_path)
@@ -41,5 +45,5 @@ def test_a_notebook_and_a_claim_make_a_page(tmp_path: Path) -> None:
     assert numbers["value"] == 48 and judge(claim.rule, numbers) is Outcome.PASS
     (text,) = [source for is_text, source in notebook() if is_text and "Answer" in source]
     text = re.sub(r"^# ?", "", text, flags=re.M).replace("{n}`<", "{n}`? <")
-    shown = rewritten(text, "69", lambda: {"toy-eight-heads": "replicated"}, tmp_path)
+    shown = rewritten(text, "69", {"toy-eight-heads": "replicated"}, tmp_path)
     assert "48 <heads[firefox-en-pt].count:n>" in shown and "toy-eight-heads: replicated" in shown

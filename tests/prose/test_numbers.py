@@ -1,8 +1,6 @@
 """Numbers and verdicts in sources: written, checked, and nothing else touched."""
 
-import functools
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -20,8 +18,7 @@ BOTH = "{claim}`a-claim: replicated; b-claim: not diagnostic`"
 STALE, CURRENT = f"{{n}}`54 % <{REFERENCE}>`", f"{{n}}`55\u00a0% <{REFERENCE}>`"
 
 
-def verdicts() -> Mapping[str, str]:
-    return {"a-claim": "replicated", "b-claim": "not diagnostic"}
+VERDICTS = {"a-claim": "replicated", "b-claim": "not diagnostic"}
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_out_of_date_is_written_anew(root: Path, before: str, after: str) -> None:
-    assert numbers.rewritten(before, "13", verdicts, root) == after
+    assert numbers.rewritten(before, "13", VERDICTS, root) == after
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,7 @@ def test_what_is_out_of_date_is_written_anew(root: Path, before: str, after: str
      CURRENT.replace(" <", "\n<")],
 )  # fmt: skip
 def test_what_is_current_or_no_role_stays_as_it_is(root: Path, text: str) -> None:
-    assert numbers.rewritten(text, "13", verdicts, root) == text
+    assert numbers.rewritten(text, "13", VERDICTS, root) == text
 
 
 @pytest.fixture
@@ -66,11 +63,11 @@ def notebook(tmp_path: Path) -> Path:
 
 def test_a_notebook_keeps_all_bytes_but_those_of_the_number(notebook: Path, root: Path) -> None:
     before = notebook.read_text("utf-8")
-    changes = numbers.update(notebook, verdicts, root=root)
+    changes = numbers.update(notebook, VERDICTS, root=root)
     # in the Markdown cell, and not in the code
     expected = before.replace(STALE, CURRENT, 1)
     assert (notebook.read_text("utf-8"), changes) == (expected, [(STALE, CURRENT)])
-    assert numbers.update(notebook, verdicts, root=root) == []
+    assert numbers.update(notebook, VERDICTS, root=root) == []
     nbformat.validate(nbformat.read(notebook, as_version=4))
 
 
@@ -78,7 +75,7 @@ def test_the_command_writes_and_its_check_only_reports(
     notebook: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "RESULTS", root)
-    monkeypatch.setattr(scorecard, "stated", verdicts)
+    monkeypatch.setattr(scorecard, "stated", lambda: VERDICTS)
     before = notebook.read_bytes()
     assert headbook("numbers", str(notebook), "--check").exit_code == 2
     assert notebook.read_bytes() == before
@@ -87,7 +84,7 @@ def test_the_command_writes_and_its_check_only_reports(
 
 
 def test_every_number_and_verdict_of_the_book_is_the_published_one() -> None:
-    files, verdicts = numbers.sources(), functools.cache(scorecard.stated)
+    files, verdicts = numbers.sources(), scorecard.stated()
     assert len(files) > 50 and {file.suffix for file in files} == {".ipynb", ".md"}
     stale = {file.name: numbers.update(file, verdicts, write=False) for file in files}
     assert not [(name, pair) for name, pairs in stale.items() for pair in pairs]

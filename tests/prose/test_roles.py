@@ -33,11 +33,10 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setattr(sys, "path", [*sys.path, extensions])
     judged = Result(load().claim(CLAIM), (), Verdict.CONTRADICTED)
     monkeypatch.setattr(scorecard, "current", lambda: {CLAIM: judged})
-    put(tmp_path / "results", "13/best", TABLE)
+    monkeypatch.setattr(paths, "RESULTS", put(tmp_path / "results", "13/best", TABLE))
     source = tmp_path / "source"
     (source / "_executed").mkdir(parents=True)
-    settings = {"extensions": ["myst_parser", "prose_roles"], "root_doc": "_executed/13_page",
-                "headbook_results": str(tmp_path / "results")}  # fmt: skip
+    settings = {"extensions": ["myst_parser", "prose_roles"], "root_doc": "_executed/13_page"}
 
     def built(text: str) -> tuple[str, str]:
         sys.modules.pop("prose_roles", None)  # it keeps the claims of a build
@@ -56,7 +55,7 @@ def test_a_number_has_its_cell_as_a_tooltip(build: Build) -> None:
     page, warnings = build("In {n}`66\u00a0% [63, 69] <best[firefox-en-pt; <a> & b].value:%ci>`.")
     assert not warnings
     origin = "13/best: firefox-en-pt, &lt;a&gt; &amp; b; value 0.66, 0.63 to 0.694"
-    assert f'title="{origin}">66\u00a0% [63, 69]</span>' in page
+    assert f'title="{origin}">66\u00a0% [63, 69]</abbr>' in page
 
 
 WRONG = [

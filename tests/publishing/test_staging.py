@@ -16,20 +16,18 @@ from headbook.publishing.contents import record_of
 NAME = "13_syntactic_heads"
 
 
-def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers(
+def test_a_page_is_sourced_and_offered_with_plain_numbers(
     tmp_path: Path,
 ) -> None:
-    output = new_output("display_data", {"image/png": "AA=="})
-    output.metadata = {"image/png": {"alt": "a b"}}
-    output.data["text/html"] = with_plain('<svg viewBox="0 0 9 9"></svg>', "a b")
-    cells = [new_markdown_cell("# T\n\nText {n}`66 % <best[a].b:%>`"),
+    drawn = with_plain('<svg viewBox="0 0 9 9"></svg>', "a b")
+    output = new_output("display_data", {"text/html": drawn})
+    cells = [new_markdown_cell("# 13 T\n\nText {n}`66 % <best[a].b:%>`"),
              new_code_cell("x", outputs=[output], execution_count=1)]  # fmt: skip
     nbformat.write(new_notebook(cells=cells), copy := tmp_path / f"{NAME}.ipynb")
     record_of(copy).write_text(json.dumps({"parameters": {"sentences": 7}, "seconds": 61.4}))
     staging.stage(tmp_path / "source", [copy])
     page = nbformat.read(tmp_path / "source" / "_executed" / copy.name, as_version=4)
     assert page.cells[0].source == "# 13 T\n\nText {n}`66 % <best[a].b:%>`"
-    assert page.cells[1].metadata["mystnb"] == {"image": {"alt": "a b"}}
     assert page.cells[1].outputs[0].data["text/html"].endswith("</div>")
     static = tmp_path / "source" / "_static"
     offered = nbformat.read(static / "notebooks" / copy.name, as_version=4)

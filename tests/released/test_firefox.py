@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,14 @@ from refusing import refused, refuses
 from tokenizers import Tokenizer
 
 import headbook as hb
-from headbook.released.catalogue import entry, folder_of
-from headbook.released.firefox import FirefoxModel, load_firefox, read_folder
+from headbook.released.catalogue import catalogue, folder_of
+from headbook.released.firefox import FirefoxModel, read_folder
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import read_shortlist
 
-FOLDER = folder_of(entry("firefox-en-pt"))
+FOLDER = folder_of(catalogue()["firefox-en-pt"])
 MODEL, VOCABULARY, SHORTLIST = (
     next(FOLDER.glob(pattern)) for pattern in ("model*.bin", "vocab*.spm", "lex*.bin")
 )
@@ -59,8 +60,8 @@ def test_a_copied_folder_loads_the_same(en_pt: FirefoxModel, sentences, tmp_path
     shutil.copy(MODEL, tmp_path)
     for path in (VOCABULARY, SHORTLIST):
         (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
-    copied = load_firefox(str(tmp_path))
-    assert copied.languages == ("en", "pt") and entry("firefox-en-pt").sha256 in copied.origin
+    copied = read_folder(tmp_path)
+    assert copied.languages == ("en", "pt") and catalogue()["firefox-en-pt"].sha256 in copied.origin
     assert copied.translate(sentences[:3]) == en_pt.translate(sentences[:3])
     theirs = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
     for each in [*sentences, "What's  a café™ (x) 日本 – 12.5% ① Ⅷ ok?", "naïve e\u0301 \u200b ½"]:
@@ -94,7 +95,8 @@ def test_folders_that_hold_no_student(written, tmp_path: Path, en_pt: FirefoxMod
     refuses(lambda: en_pt.batches(["Yes.", " "]), "sentence 2 has 0 pieces")
     refuses(lambda: en_pt.batches(["yes " * 1200]), "split it")
     refuses(lambda: en_pt.batches(["a", "b"], ["c"]), "2 sentences have 1")
-    refuses(lambda: read_folder(FOLDER, sha256="0" * 64), "sha256")
+    another = replace(catalogue()["firefox-en-pt"], sha256="0" * 64)
+    refuses(lambda: read_folder(FOLDER, another), "sha256")
     refuses(lambda: read_folder(tmp_path), r"model\*.bin")
     (tmp_path / "model.enpt.bin.gz").write_bytes(b"not gzip")
     refuses(lambda: read_folder(tmp_path), "cannot be read")

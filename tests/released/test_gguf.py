@@ -40,7 +40,7 @@ def test_a_gguf_file_is_the_model_that_was_written(file: Path, tmp_path: Path):
 def test_a_model_of_the_catalogue_is_unpacked_once(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    entry = replace(catalogue.entry("smollm2"), sha256=sha256(file))
+    entry = replace(catalogue.catalogue()["smollm2"], sha256=sha256(file))
     monkeypatch.setattr(hugging_files, "entry_of", lambda place: entry)
     monkeypatch.setattr(hugging_files, "folder_of", lambda entry: file.parent)
     monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "none yet"))

@@ -11,7 +11,7 @@ import transformers
 from refusing import refuses
 from tiny_hugging import BERT, built, save
 
-from headbook.released.catalogue import entry, folder_of
+from headbook.released.catalogue import catalogue, folder_of
 from headbook.released.hugging_face import HuggingModel, load
 from headbook.released.hugging_text import HuggingText
 from headbook.released.network import Stacks
@@ -45,7 +45,7 @@ def test_minilm_s_tokens_lie_where_they_stand_and_give_its_vectors(
     row = batch.sentences.tolist().index(0)
     assert batch.source_boundary[row].tolist() == [span is None for span in spans]
     assert batch.source_boundary[1 - row].nonzero().flatten().tolist() == [0, 3]
-    other = transformers.AutoModel.from_pretrained(folder_of(entry("minilm"))).eval()
+    other = transformers.AutoModel.from_pretrained(folder_of(catalogue()["minilm"])).eval()
     with torch.no_grad():
         expected = other(batch.source, attention_mask=batch.source_mask.long()).last_hidden_state
     real = batch.source_mask

@@ -27,7 +27,9 @@ def student(biases: bool = True) -> Student:
 
 
 def relevance(network: Student, batch: Batch, rules: Rules) -> Relevances:
-    return relevances(Translator(network, network.states, network.target.weight), batch, rules)
+    return relevances(
+        Translator(network, network.states, network.target.tokens.weight), batch, rules
+    )
 
 
 @pytest.mark.parametrize("rules", [SignedRules(NIL), ConstantAttentionRules(NIL), PositiveRules()])

@@ -7,7 +7,7 @@ with their verdicts. What is shown is written by `headbook numbers`, never by ha
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -17,9 +17,6 @@ from headbook.types import UserError
 ROLE = re.compile(r"(?<!`)\{(?P<role>n|claim)\}`(?P<text>[^`]+)`")
 NUMBER = re.compile(r"(?P<shown>.*?)\s*<(?P<reference>.+)>", re.DOTALL)
 PAGE = re.compile(r"(\d\d)_")
-
-Verdicts = Callable[[], Mapping[str, str]]
-"""Gives the verdict of every claim by its id; called where a text names a claim."""
 
 
 def number(text: str, page: str = "", root: Path | None = None) -> tuple[str, str, cells.Cell]:
@@ -49,15 +46,15 @@ def page_of(name: str) -> str:
     return found[1] if found else ""
 
 
-def rewritten(text: str, page: str, verdicts: Verdicts, root: Path | None = None) -> str:
+def rewritten(text: str, page: str, verdicts: Mapping[str, str], root: Path | None = None) -> str:
     """The text with the current number or verdict in each of its roles; others stay as they are.
 
-    UserError for the first role that cannot be resolved.
+    `verdicts` are those of every claim by its id. UserError for the first role that names nothing.
     """
 
     def current(match: re.Match[str]) -> str:
         if match["role"] == "claim":
-            found = list(claims(match["text"], verdicts()))
+            found = list(claims(match["text"], verdicts))
             if all(stated == verdict for _, stated, verdict in found):
                 return match[0]
             return "{claim}`" + "; ".join(f"{name}: {now}" for name, _, now in found) + "`"
@@ -74,7 +71,7 @@ def sources() -> list[Path]:
 
 
 def update(
-    path: Path, verdicts: Verdicts, *, write: bool = True, root: Path | None = None
+    path: Path, verdicts: Mapping[str, str], *, write: bool = True, root: Path | None = None
 ) -> list[tuple[str, str]]:
     """Write current numbers and verdicts into a notebook's Markdown cells or a text.
 

@@ -1,8 +1,8 @@
 """Claims and their verdicts as HTML: the scorecard page, the front page's strip, lines of claims.
 
 No number here is typed: all come from ledger and tables. Marks differ in shape and in colours that
-colour-blind readers can tell apart, those of the book's style sheet. Without a script only the
-choice of a verdict is missing.
+colour-blind readers can tell apart, those of the book's style sheet. A script opens the line that
+an address names.
 """
 
 from collections import Counter
@@ -12,23 +12,11 @@ from html import escape
 import pandas as pd
 
 from headbook.claims.ledger import Claim, Rows, load
-from headbook.claims.rule import Outcome
+from headbook.claims.rule import JUDGED, Outcome
 from headbook.claims.verdict import Judged, Result, Verdict
 
 OWN = "headbook"
 UNCOUNTED = "not counted"
-MEANINGS = {
-    Verdict.REPLICATED: "of the models judged more than half pass the claim's rule and none fails",
-    Verdict.MIXED: "some pass and some fail, or those that do either are half or fewer, beside "
-    "undecided ones",
-    Verdict.CONTRADICTED: "of the models judged more than half fail the rule and none passes",
-    Verdict.INCONCLUSIVE: "none passes or fails: intervals include the threshold or are too wide",
-    Verdict.ABSENT: "every model that counts lacks what the claim is about",
-    Verdict.NOT_JUDGED: "none was measured, or none of them is shown to have converged",
-    UNCOUNTED: "true by construction, about a text only, passed by every model before its training "
-    "too, or superseded by a later claim",
-}
-"""Every mark in the order in which they are shown."""
 SHAPES = {
     Verdict.REPLICATED: '<circle cx="8" cy="8" r="6"/>',
     Verdict.MIXED: '<circle cx="8" cy="8" r="5.2" fill="none" stroke="currentColor" '
@@ -42,25 +30,10 @@ SHAPES = {
     Verdict.NOT_JUDGED: '<circle cx="8" cy="8" r="2"/>',
     UNCOUNTED: '<path d="M3 8H13" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
 }
-HOW = """\
-A model passes a claim's rule where it holds throughout the interval, fails it where it holds
-nowhere, and is undecided between. A number without an interval, as of one training with one seed,
-stands for itself, except in an ordering. A model is not judged where a gate is closed: it has not
-converged (asked of every finding but those about training itself), has no head of the kind in
-question, passes untrained as well, or has an interval too wide for the effect. The unit is the
-model: intervals are over seeds where there are three, else within one model, and settings of one
-model are no replicates (p-values adjusted after Holm)."""
+"""Every mark in the order in which they are shown."""
 SCRIPT = """\
-(function(){var board=document.querySelector('.board');if(!board)return;
-var bar=board.querySelector('.filters'),mark=bar.querySelector('select');bar.hidden=false;
-function show(){board.querySelectorAll('section').forEach(function(part){var any=false;
-part.querySelectorAll('details.claim').forEach(function(line){
-var seen=!mark.value||line.dataset.mark===mark.value;
-line.hidden=!seen;any=any||seen});part.hidden=!any})}
-bar.addEventListener('change',show);
-function go(){var line=document.getElementById(location.hash.slice(1));
-if(line&&line.matches('.board details.claim')){if(line.hidden){mark.value='';show()}
-line.open=true;line.scrollIntoView()}}
+(function(){function go(){var line=document.getElementById(location.hash.slice(1));
+if(line&&line.matches('.board details.claim')){line.open=true;line.scrollIntoView()}}
 addEventListener('hashchange',go);go()})();
 """
 UNITS = {
@@ -91,7 +64,8 @@ def page(results: Mapping[str, Result], pages: str) -> str:
     """
     parts = [
         '<div class="board whole"><p>Each mark is a claim, and a link to its line. Behind its '
-        "verdict stands how many of the models judged pass (contradicted: fail).</p>"
+        "verdict stands how many of the models judged pass (contradicted: fail). "
+        '<a href="../how_to_read.html#verdicts">How a verdict is reached</a></p>'
     ]
     titles = load().works
     of = {work: [each for each in results.values() if each.claim.work == work] for work in titles}
@@ -100,15 +74,6 @@ def page(results: Mapping[str, Result], pages: str) -> str:
         every = [each for work in group for each in of[work]]
         parts.append(f"<h3>{title}</h3>{_legend(every)}")
         parts += [_row("" if work == OWN else titles[work], of[work]) for work in group]
-    meanings = "".join(f"<tr><td>{_svg(mark)} {mark}</td><td>{meaning}</td></tr>"
-                       for mark, meaning in MEANINGS.items())  # fmt: skip
-    options = "".join(f"<option>{mark}</option>" for mark in MEANINGS)
-    parts += [
-        f"<details><summary>How a verdict is reached</summary><p>{HOW}</p>"
-        f"<table>{meanings}</table></details>",
-        '<p class="filters" hidden><label>Verdict <select><option value="">all</option>'
-        f"{options}</select></label></p>",
-    ]
     for work in (*works, OWN):
         lines = "\n".join(line(each, f"{pages}/{each.claim.study}.html") for each in of[work])
         parts.append(f"<section><h3>{escape(titles[work])}</h3>\n{lines}\n</section>")
@@ -119,7 +84,7 @@ def page(results: Mapping[str, Result], pages: str) -> str:
 def strip(results: Iterable[Result], scorecard: str) -> str:
     """The works' claims as HTML: a row per verdict, each mark a link to its line on `scorecard`."""
     found = works_claims(results)
-    marks = {mark: [each for each in found if mark_of(each) == mark] for mark in MEANINGS}
+    marks = {mark: [each for each in found if mark_of(each) == mark] for mark in SHAPES}
     rows = [_row(f"{len(own)} {mark}", own, scorecard) for mark, own in marks.items() if own]
     return "\n".join(['<div class="board strip">', *rows, "</div>"])
 
@@ -133,7 +98,7 @@ def line(shown: Result, page: str, scorecard: str = "") -> str:
     of = f'<a href="{page}">{claim.study.replace("_", " ")}</a> · ' if page else ""
     inside = [
         f'{escape(claim.where)}. {of}<a href="{scorecard}#{claim.id}">link</a>',
-        *(f"The paper: {_text(each)}" for each in _printed(claim)),
+        *map(_text, _printed(claim)),
         "<br>".join(map(_text, _judged(shown))),
         *map(_text, _ruled(claim)),
     ]
@@ -143,7 +108,7 @@ def line(shown: Result, page: str, scorecard: str = "") -> str:
     text = "".join(f"<p>{each}</p>" for each in inside)
     own = "" if scorecard else f' id="{claim.id}"'
     return (
-        f'<details class="claim"{own} data-mark="{mark}">'
+        f'<details class="claim"{own}>'
         f"<summary>{_svg(mark)}<span>{_text(claim.claim)}</span>"
         f'<span class="verdict {_slug(mark)}">{_words(shown)}{_count(shown)}</span></summary>'
         f'<div class="inside">{text}</div></details>'
@@ -155,7 +120,7 @@ def _row(title: str, results: Iterable[Result], scorecard: str = "") -> str:
     dots = "".join(
         f'<a href="{scorecard}#{result.claim.id}" title="{_title(result)}" '
         f'aria-label="{_title(result)}">{_svg(mark_of(result))}</a>'
-        for result in sorted(results, key=lambda each: [*MEANINGS].index(mark_of(each)))
+        for result in sorted(results, key=lambda each: [*SHAPES].index(mark_of(each)))
     )
     label = f'<span title="{escape(title)}">{escape(title)}</span>'
     return f'<div class="row">{label}<span class="dots">{dots}</span></div>'
@@ -164,7 +129,7 @@ def _row(title: str, results: Iterable[Result], scorecard: str = "") -> str:
 def _legend(results: Iterable[Result]) -> str:
     """Each mark with its number of claims."""
     found = Counter(map(mark_of, results))
-    parts = (f"<span>{_svg(mark)} {found[mark]} {mark}</span>" for mark in MEANINGS if found[mark])
+    parts = (f"<span>{_svg(mark)} {found[mark]} {mark}</span>" for mark in SHAPES if found[mark])
     return f'<p class="legend">{" ".join(parts)}</p>'
 
 
@@ -187,7 +152,7 @@ def _words(result: Result) -> str:
 def _count(result: Result) -> str:
     """How many of the models judged pass; of a contradicted claim, how many fail."""
     found = Counter(model.outcome for model in result.models)
-    judged = sum(found[each] for each in (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED))
+    judged = sum(found[each] for each in JUDGED)
     if result.uncounted or not judged:
         return ""
     said = Outcome.FAIL if result.verdict is Verdict.CONTRADICTED else Outcome.PASS
@@ -200,7 +165,7 @@ def _printed(claim: Claim) -> Iterator[str]:
     for each in claim.paper:
         numbers = ", ".join(f"{number:g}" for number in each.values)
         against = "" if each.baseline is None else f" (baseline {each.baseline:g})"
-        yield f"{each.of}: {numbers}{against}"
+        yield f"The paper: {each.of}: {numbers}{against}"
 
 
 def _ruled(claim: Claim) -> Iterator[str]:

@@ -5,7 +5,6 @@ of a training, what a language model has learnt, which heads have a role.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +39,7 @@ def closed(claim: Claim, row: Mapping, root: Path | None = None) -> dict[Gate, s
     found = parsed(named) if said else {}
     trusted = row.get("corpus") == RELEASED or (said and claim.settled)
     if Gate.CONVERGED in claim.gates - set(found) and not trusted:
-        published = [each for page in ("26", "31") for each in tables.entries(page, root).values()]
-        digests = tuple(each["sha256"] for each in published)
-        found[Gate.CONVERGED] = _not_converged(row["model"], root, digests)
+        found[Gate.CONVERGED] = _not_converged(row["model"], root)
     if Gate.PRESENT in claim.gates - set(found):
         found[Gate.PRESENT] = _lacking(claim, row, root)
     return {gate: reason for gate, reason in found.items() if reason is not None}
@@ -56,11 +53,10 @@ def parsed(named: str) -> dict[Gate, str]:
     if named.strip() == NONE:
         return {}
     pairs = [part.partition(":") for part in named.split(";") if part.strip()]
-    for name, _, _ in pairs:
-        if name.strip() not in list(Gate):
-            known = ", ".join(Gate)
-            raise UserError(f"closed: {name.strip()!r} is no gate; use one of {known}")
-    return {Gate(name.strip()): reason.strip() for name, _, reason in pairs}
+    try:
+        return {Gate(name.strip()): reason.strip() for name, _, reason in pairs}
+    except ValueError as fault:
+        raise UserError(f"closed: {fault}; use one of {', '.join(Gate)}") from None
 
 
 def weak(claim: Claim, row: Mapping[str, float]) -> bool:
@@ -78,19 +74,17 @@ def over_last_sixth(values: pd.Series) -> float | None:
     return None if earlier.empty else float(values.iloc[-1] - earlier.iloc[-1])
 
 
-@cache
-def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> str | None:
-    """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26.
-
-    Asked once for each model, as long as the digests of these pages' tables stay.
-    """
-    losses = _of(model, "31", "trainings", root).dropna(subset=["test_nats"])
+def _not_converged(model: str, root: Path | None) -> str | None:
+    """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26."""
+    losses = _of(model, "31/trainings", root, "test_nats", "frequency_nats").dropna()
     if len(losses):
         share = (losses["test_nats"] / losses["frequency_nats"]).iloc[-1]
         told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
         return told if share > LEARNT else None
-    known = [rows for name in ("young", "quality") if len(rows := _of(model, "26", name, root))]
-    bleu = known[0].dropna(subset=["bleu"]).set_index("update")["bleu"] if known else pd.Series()
+    young, quality = (
+        _of(model, f"26/{name}", root, "update", "bleu") for name in ("young", "quality")
+    )
+    bleu = (quality if young.empty else young).dropna().set_index("update")["bleu"]
     change = over_last_sixth(bleu.sort_index())
     if change is None:
         return "not shown to have converged"
@@ -102,34 +96,26 @@ def _lacking(claim: Claim, row: Mapping, root: Path | None) -> str | None:
     if np.isnan(row["value"]):
         return "no number, as it has nothing of the kind"
     if claim.id == "michel-f5-early-heads-equal":
-        bleu = _of(row["model"], "23", "checkpoints", root).sort_values("update")["bleu"]
+        snapshots = _of(row["model"], "23/checkpoints", root, "update", "bleu")
+        bleu = snapshots.sort_values("update")["bleu"]
         nothing = len(bleu) and bleu.iloc[0] / bleu.iloc[-1] < EARLY
         return "its first snapshot has learnt nothing" if nothing else None
     if claim.role is None:
         return None
-    head = {"any": "head with a role", "rare": "rare-word head"}.get(
-        claim.role, f"{claim.role} head"
-    )
+    named = {"any": "head with a role", "rare": "rare-word head"}
+    head = named.get(claim.role, f"{claim.role} head")
     for model in row["model"].split(VERSUS):  # both have to have one
-        counts = _of(model, "11", "role_counts", root)
+        counts = _of(model, "11/role_counts", root, "role", "count")
         counts = counts[counts["role"] == claim.role]["count"]
         if not (counts > 0).any():
             return f"no {head}" if len(counts) else f"not known to have a {head}"
     return None
 
 
-_COLUMNS = {
-    "trainings": ("test_nats", "frequency_nats"),
-    "young": ("update", "bleu"),
-    "quality": ("update", "bleu"),
-    "checkpoints": ("update", "bleu"),
-    "role_counts": ("role", "count"),
-}
-
-
-def _of(model: str, page: str, name: str, root: Path | None) -> pd.DataFrame:
-    """The model's rows of a published table; none where there is no such table."""
+def _of(model: str, table: str, root: Path | None, *columns: str) -> pd.DataFrame:
+    """These columns of the model's rows; none where there is no such published table."""
+    page, name = table.split("/")
     if name not in tables.entries(page, root):
-        return pd.DataFrame(columns=["model", *_COLUMNS[name]])
+        return pd.DataFrame(columns=columns)
     found = tables.typed(page, name, root)
-    return found[found["model"] == model]
+    return found.loc[found["model"] == model, list(columns)]

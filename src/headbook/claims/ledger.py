@@ -21,7 +21,8 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from headbook.claims.rule import Rule
+from headbook.cells import parse
+from headbook.claims.rule import Number, Rule
 from headbook.paths import DATA, NOTEBOOKS
 from headbook.types import UserError
 
@@ -30,7 +31,6 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The same safe loader in C, where PyYAML was built with it: ten times as fast."""
 
 Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
-Number = Annotated[float, Field(strict=True)]
 checked = partial(pydantic_dataclass, frozen=True, config=ConfigDict(extra="forbid"))
 """A dataclass whose fields are checked as it is made, and that refuses unknown ones."""
 
@@ -88,18 +88,7 @@ class Change:
 
 @checked
 class Claim:
-    """One claim; see the head of data/claims.yml for what the fields mean.
-
-    A finding in force has the gate `converged`, unless `unconverged` says why models that have not
-    converged count. `settled` says how its page tests that models trained there have converged; the
-    others are asked of published tables. `unmeasured` says why no model was measured. `role` is
-    what a head must have for the gate `present`, None where the value alone tells. `effect` is the
-    size that the work reports, in the unit of the value, for `power`. `seeds` is the number of
-    seeds behind each published interval, None for an interval within one model. `history` is in the
-    order of the dates. `superseded` is the id of the claim that now asks the question in its place:
-    it is shown and not counted. `value` refers to cells of a published table, one row per model,
-    and `baseline` names another column of it, see claims/cells.py.
-    """
+    """One claim; the head of data/claims.yml says what the fields mean."""
 
     id: Text
     work: Text
@@ -142,20 +131,13 @@ class Claim:
         if self.baseline and not self.value:
             raise ValueError("baseline is a column of the table that value names; add value")
         if self.value:
-            _one_table(self.value)
+            try:
+                reference = parse(self.value)
+            except UserError as fault:
+                raise ValueError(f"value: {fault}") from None
+            if reference.aggregate or reference.form:
+                raise ValueError(f"value: {reference} needs no aggregate and no format")
         return self
-
-
-def _one_table(value: str) -> None:
-    """ValueError where the text does not refer to cells of a table."""
-    from headbook.cells import parse  # with pandas, which the ledger does not need otherwise
-
-    try:
-        parsed = parse(value)
-    except UserError as fault:
-        raise ValueError(f"value: {fault}") from None
-    if parsed.aggregate or parsed.form:
-        raise ValueError(f"value: {parsed} needs no aggregate and no format")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Outcome(StrEnum):
     OUTSIDE = "outside the claim's domain"
 
 
+JUDGED = (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED)
 RANGED = (Comparison.WITHIN, Comparison.MARGIN_WITHIN)
 ORDERINGS = (Comparison.MORE_THAN, Comparison.LESS_THAN)
 AGAINST_BASELINE = (Comparison.EXCEEDS_BASELINE_BY, Comparison.MARGIN_WITHIN)

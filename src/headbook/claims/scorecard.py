@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headbook.claims import cells
 from headbook.claims.ledger import Ledger, load
-from headbook.claims.verdict import Result, result
+from headbook.claims.verdict import Result, judged, verdict
 
 
 def current(root: Path | None = None, ledger: Ledger | None = None) -> dict[str, Result]:
@@ -13,10 +13,11 @@ def current(root: Path | None = None, ledger: Ledger | None = None) -> dict[str,
 
     UserError where a claim's cells are not there, or are not as a claim needs them.
     """
-    ledger = ledger or load()
-    return {
-        claim.id: result(ledger, claim, cells.rows(claim, root), root) for claim in ledger.claims
-    }
+    ledger, found = ledger or load(), {}
+    for claim in ledger.claims:
+        models = judged(ledger, claim, cells.rows(claim, root), root)
+        found[claim.id] = Result(claim, models, verdict(models))
+    return found
 
 
 def stated(found: Mapping[str, Result] | None = None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 from headbook.claims import gates
 from headbook.claims.cells import Row
 from headbook.claims.ledger import Claim, Gate, Kind, Ledger, Rows
-from headbook.claims.rule import RANGED, Outcome, judge, margin
+from headbook.claims.rule import JUDGED, RANGED, Outcome, judge, margin
 from headbook.statistics import LEVEL, holm, over_seeds, p_value
 
 NUMBERS = ("value", "low", "high", "baseline")
@@ -67,19 +67,14 @@ class Result:
         return "not diagnostic" if blunt else ""
 
 
-def result(ledger: Ledger, claim: Claim, rows: Iterable[Row], root: Path | None) -> Result:
-    """Judge the rows of one claim, as `headbook.claims.cells.rows` gives them.
-
-    Gates of rows that name none are read from the published tables in `root` (data/results).
-    """
-    models = judged(ledger, claim, rows, root)
-    return Result(claim, models, verdict(models))
-
-
 def judged(
     ledger: Ledger, claim: Claim, rows: Iterable[Row], root: Path | None
 ) -> tuple[Judged, ...]:
-    """The models of a claim with their outcomes, in the order of their first rows."""
+    """The models of a claim with their outcomes, in the order of their first rows.
+
+    Rows are as `headbook.claims.cells.rows` gives them; gates of those that name none are read from
+    the published tables in `root` (data/results).
+    """
     found = []
     for row in rows:
         if not ledger.applies(claim, row["corpus"]):
@@ -89,7 +84,7 @@ def judged(
         else:
             found.append(_one(row, judge(claim.rule, _numbers(row))))
     models = [_powered(claim, each) for each in _unsure(_over_seeds(claim, found))]
-    return _adjusted(claim, models)
+    return tuple(_adjusted(claim, models))
 
 
 def verdict(models: Iterable[Judged]) -> Verdict:
@@ -114,7 +109,7 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     if passing and failing:
         return Verdict.MIXED
     if passing or failing:
-        if 2 * (passing + failing) <= passing + failing + found[Outcome.UNDECIDED]:
+        if passing + failing <= found[Outcome.UNDECIDED]:
             return Verdict.MIXED
         return Verdict.REPLICATED if passing else Verdict.CONTRADICTED
     lacking = all(Gate.PRESENT in each.closed for each in counted)
@@ -138,7 +133,7 @@ def _over_seeds(claim: Claim, found: list[Judged]) -> list[Judged]:
     alike: dict[object, list[Judged]] = {}
     for number, each in enumerate(found):
         (row,) = each.rows
-        apart = each.outcome in (Outcome.OUTSIDE, Outcome.CLOSED, Outcome.NO_NUMBER)
+        apart = each.outcome not in JUDGED
         named = SEED.sub("", each.model), each.corpus, row["target"]
         alike.setdefault(number if apart else named, []).append(each)
     pooled = []
@@ -169,27 +164,25 @@ def _unsure(models: list[Judged]) -> list[Judged]:
         return models
     return [
         replace(each, outcome=Outcome.UNDECIDED)
-        if each.outcome in (Outcome.PASS, Outcome.FAIL) and not np.isfinite(each.row["low"])
+        if each.outcome in JUDGED and not np.isfinite(each.row["low"])
         else each
         for each in models
     ]
 
 
 def _powered(claim: Claim, model: Judged) -> Judged:
-    decided = (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED)
-    if model.outcome not in decided or not gates.weak(claim, model.row):
+    if model.outcome not in JUDGED or not gates.weak(claim, model.row):
         return model
     half = (model.row["high"] - model.row["low"]) / 2
     told = f"an interval of ±{half:.2g} cannot tell an effect of {claim.effect:g}"
     return replace(model, outcome=Outcome.CLOSED, closed={Gate.POWER: told})
 
 
-def _adjusted(claim: Claim, models: list[Judged]) -> tuple[Judged, ...]:
+def _adjusted(claim: Claim, models: list[Judged]) -> list[Judged]:
     """Settings of one model are tested together: those decided have to stay so after Holm."""
     if claim.rows is Rows.MODELS or claim.rule.test in RANGED:
-        return tuple(models)
-    tested = [each for each in models if np.isfinite(each.row["low"])
-              and each.outcome in (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED)]  # fmt: skip
+        return models
+    tested = [each for each in models if each.outcome in JUDGED and np.isfinite(each.row["low"])]
     p_values = [
         p_value(
             *(margin(claim.rule, each.row, name) for name in ("value", "low", "high")),
@@ -198,8 +191,7 @@ def _adjusted(claim: Claim, models: list[Judged]) -> tuple[Judged, ...]:
         )
         for each in tested
     ]
-    luck = [each for each, p in zip(tested, holm(p_values), strict=True) if p >= 1 - LEVEL]
-    return tuple(
-        replace(each, outcome=Outcome.UNDECIDED) if any(each is one for one in luck) else each
-        for each in models
-    )
+    luck = [id(each) for each, p in zip(tested, holm(p_values), strict=True) if p >= 1 - LEVEL]
+    return [
+        replace(each, outcome=Outcome.UNDECIDED) if id(each) in luck else each for each in models
+    ]

@@ -9,11 +9,12 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
+from headbook.heads.collect import layer_sums
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.scores import ranks_in
 from headbook.looking.load import load
-from headbook.looking.passes import aligned, measured, measures
+from headbook.looking.passes import aligned, measures
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.looking.text import text
 from headbook.models.loaded import Loaded
@@ -58,7 +59,7 @@ def role_scores(model: Loaded, name: str, sentences: int) -> list[Scores]:
     treebank = text(name, first=sentences)
     batches = model.batches(treebank.sentences)
     of = measures(Kind.ENCODER, aligned(model, treebank), ranks_in(batches))
-    sums = measured(model.network, batches, of, replicates=0)
+    sums = layer_sums(model.network, batches, Kind.ENCODER, of, 0)
     return [_scores(sums, half) for half in (None, 0, 1)]
 
 

@@ -16,7 +16,7 @@ from headbook.text.batches import Batch
 from headbook.types import Kind
 
 CORE = (Point.QUERIES, Point.KEYS, Point.VALUES, Point.SCORES, Point.WEIGHTS, Point.CONTEXT)
-BLOCKS = ("recurrence", "attention", "cross", "feed_forward")
+BLOCKS = ("attention", "cross", "feed_forward")
 """The blocks that a layer may have, in their order."""
 ROWS = 2048
 """Relevance vectors (sentences × predictions × tokens) propagated at a time."""
@@ -103,8 +103,8 @@ class _Pass:
         """A layer's blocks from the top, each with what its output is added to."""
         for name in reversed(BLOCKS):
             if block := getattr(layer, name, None):
-                around = getattr(layer, f"around_{name}", None)
-                before = around is not None and around.placement is NormPlacement.PRE
+                around = getattr(layer, f"around_{name}")
+                before = around.placement is NormPlacement.PRE
                 yield block, self.given[around.norm if before else block]
 
     def core(self, block: Attention) -> Core:

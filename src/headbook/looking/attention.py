@@ -1,7 +1,8 @@
 """`hb.attention`: the attention of every head in sentences, between words or between tokens."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,12 @@ from headbook.heads.arcs import beside, word_attention
 from headbook.heads.collect import recordings
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable, Point, capture
+from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
-AT_ONCE = 128
-"""Sentences that are read together."""
 LETTERS = r"[\w&&[^\p{Han}]]+"
 WORDS = Regex(rf"\p{{Han}}|{LETTERS}(?:(?:['’]|(?<=\d)[.,](?=\d)){LETTERS})*|(?!\s)\X")
 """Words of a sentence without a tree: don't, 1,000.5, one Chinese character, one sign or emoji."""
@@ -57,53 +56,18 @@ class Attention:
         return self.weights[at]
 
 
-@dataclass(frozen=True, eq=False)
-class Attentions(Sequence):
-    """Attention in several sentences, computed as it is read, in the order of the sentences.
-
-    UserError where the model has other weights or silent heads by then.
-    """
-
-    model: Loaded
-    sentences: tuple[Tree, ...]
-    kind: Kind
-    units: str
-    _asked: list = field(repr=False)  # the model's state when attention was asked for
-
-    def __len__(self) -> int:
-        return len(self.sentences)
-
-    def __getitem__(self, number: int | slice) -> "Attention | Attentions":
-        if isinstance(number, slice):
-            return replace(self, sentences=self.sentences[number])
-        return self._of([self.sentences[number]])[0]
-
-    def __iter__(self) -> Iterator[Attention]:
-        parts = range(0, len(self), AT_ONCE)
-        for at in tqdm(parts, "attention", leave=False, delay=5):
-            yield from self._of(self.sentences[at : at + AT_ONCE])
-
-    def _of(self, some: Sequence[Tree]) -> list[Attention]:
-        if self._asked != _state(self.model.network):
-            raise UserError(
-                f"{self.model.name} has changed since; ask for attention and read it in one block"
-            )
-        return _read(self.model, some, self.kind, self.units)
-
-
 def attention(
     model: Loaded,
     text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray | tuple],
     units: str = "words",
     kind: Kind | str | None = None,
-) -> Attention | Sequence[Attention]:
+) -> Attention | list[Attention]:
     """Attention of every head in a sentence, or in each sentence of a text.
 
     `text` is a sentence or a tree, which gives one `Attention`; or several of them, or what
-    `hb.text` returns, which gives a sequence of `Attention`. It is computed as it is read: read it
-    inside the block of `hb.close` or the loop over `hb.nulls` where it was asked for. With
-    `units="tokens"` the model's own tokens take the place of words, special ones among them, and
-    rows sum to 1. A sentence without a tree is split at spaces and punctuation.
+    `hb.text` returns, which gives a list. With `units="tokens"` the model's own tokens take the
+    place of words, special ones among them, and rows sum to 1. A sentence without a tree is split
+    at spaces and punctuation.
 
     Of a model that sees, `text` is a picture, uint8 [height, width, 3], or a list of them, and its
     special tokens and patches take the place of words, row by row. Of one that hears it is a sound
@@ -132,7 +96,7 @@ def attention(
     trees = tuple(map(_tree, [text] if single else text))
     if not all(trees) or not trees:
         raise UserError("no words to attend to: give sentences that are not empty")
-    found = Attentions(model, trees, Kind(kind), units, _state(model.network))
+    found = _read(model, trees, Kind(kind), units)
     return found[0] if single else found
 
 
@@ -153,12 +117,6 @@ def _tree(sentence: str | Tree) -> Tree:
         return sentence
     words = tuple(span for _, span in SPLIT.pre_tokenize_str(sentence))
     return Tree(sentence, words, (ROOT,) * len(words), ("",) * len(words))
-
-
-def _state(network: Capturable) -> list:
-    """What silent heads and null networks change: where weights lie in memory, and the gates."""
-    gates = [block.gate for _, _, block in network.attentions()]
-    return [[weight.data_ptr() for weight in network.parameters()], gates]
 
 
 @dataclass(frozen=True)
@@ -196,7 +154,9 @@ def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[
         asks = [_Side.of(model, _tree(each), units, True, kind is Kind.DECODER) for each in targets]
         keys = keys if kind is Kind.CROSS else asks
     found: dict[int, Attention] = {}
-    for tape, batch in recordings(model.network, model.batches(sentences, targets, 1024)):
+    batches = model.batches(sentences, targets, 1024)
+    show = partial(tqdm, desc="attention", leave=False, delay=5)
+    for tape, batch in recordings(model.network, batches, progress=show):
         rows, layers = batch.sentences.tolist(), []
         for weights in tape[kind, Point.WEIGHTS]:
             queries, looked = (

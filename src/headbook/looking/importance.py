@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headbook.heads.bootstrap import mixed
 from headbook.heads.measure import REPLICATES, RatioSums
-from headbook.looking.effects import Effects, Progress, effects, joined
+from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded, there
@@ -61,10 +61,15 @@ def batches_of(batches: Sequence[Batch], rows: Sequence[int]) -> list[Batch]:
     return [batch.select(rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]
 
 
+def first_count(heads: int) -> int:
+    """Of so many heads, how many a default ablation removes."""
+    return min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
+
+
 def first_by(gradient: Float[Tensor, " head"]) -> list[int]:
-    """Places of the heads that a default ablation removes, in the order of `all_heads`."""
-    count = max(AT_LEAST, math.ceil(SHARE * len(gradient)))
-    return sorted(gradient.argsort(descending=True, stable=True)[:count].tolist())
+    """The places of these, in the order of `all_heads`."""
+    order = gradient.argsort(descending=True, stable=True)
+    return sorted(order[: first_count(len(gradient))].tolist())
 
 
 def by_gradient(
@@ -130,7 +135,11 @@ def by_ablation(
     there it is 1 minus the cosine between the mean-pooled sentence vectors with and without the
     head. Bootstrap over sentences; all heads are compared with the model on the same tokens.
     """
-    return _increase(_removed(model, batches, progress, heads or all_heads(model.network)))
+    without = [partial(closed, model.network, [head]) for head in heads or all_heads(model.network)]
+    found = effects(model, batches, without, progress)
+    added = found.added.T
+    weights = found.weights[:, None].expand_as(added)
+    return RatioSums.over(added, weights, found.sentences, REPLICATES)
 
 
 def resolved(
@@ -145,23 +154,9 @@ def resolved(
     while done < most:
         wanted = min(max(2 * done, FEWEST), most)
         new = sorted(set(chosen(sentences, wanted)) - set(chosen(sentences, done)))
-        parts.append(_removed(model, batches_of(batches, new), progress, heads))
-        found, done = _increase(joined(parts)), wanted
+        parts.append(by_ablation(model, batches_of(batches, new), progress, heads))
+        found, done = reduce(add, parts), wanted
         low, high = found.interval()
         if bool(((low > 0) | (high < 0)).all()):
             break
     return found, done
-
-
-def _removed(
-    model: Loaded, batches: Sequence[Batch], progress: Progress, heads: Sequence[HeadId]
-) -> Effects:
-    without = [partial(closed, model.network, [head]) for head in heads]
-    return effects(model, batches, without, progress)
-
-
-def _increase(found: Effects) -> RatioSums:
-    added = found.added.T
-    return RatioSums.over(
-        added, found.weights[:, None].expand_as(added), found.sentences, REPLICATES
-    )

@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,15 @@ from headbook import paths, recipes
 from headbook.looking.ours import WEIGHTS, trained
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face, speech, vision
-from headbook.released.catalogue import catalogue
-from headbook.released.firefox import STUDENT, load_firefox
+from headbook.released.catalogue import catalogue, folder_of
+from headbook.released.firefox import STUDENT, read_folder
 from headbook.released.hugging_files import ADAPTER, gguf_in, said
 from headbook.runs.store import Store
 from headbook.types import UserError
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 """Types of weights that a Hugging Face model is run in."""
-_READERS = {
-    "firefox": load_firefox,
-    "hugging-face": hugging_face.load,
-    "onnx": vision.load_onnx,
-    "whisper": speech.load,
-}
+_READERS = {"firefox": read_folder, "onnx": vision.load_onnx, "whisper": speech.load}
 
 
 def load(
@@ -77,8 +73,10 @@ def _named(name: str | Path, options: dict[str, Any]) -> Loaded:
     if (path := as_path(name)) is not None:
         return _at(path, options)
     known = catalogue()
+    if name in known and (read := _READERS.get(known[name].reader)):
+        return _with(partial(read, entry=known[name]), folder_of(known[name]), options)
     if name in known:
-        return _with(_READERS[known[name].reader], name, options)
+        return hugging_face.load(name, **options)
     if recipes.is_named(name.partition("@")[0]):
         return _with(_trained_here, name, options)
     if os.path.exists(name):
@@ -94,10 +92,10 @@ def _named(name: str | Path, options: dict[str, Any]) -> Loaded:
 
 
 def _with(read: Callable[..., Loaded], place: str | Path, options: dict[str, Any]) -> Loaded:
-    """What a reader finds there; only Hugging Face's has options."""
-    if options and read is not hugging_face.load:
+    """What a reader that has no options finds there."""
+    if options:
         raise UserError(f"{place} is no Hugging Face model: leave out {' and '.join(options)}")
-    return read(place, **options)
+    return read(place)
 
 
 def _moved(model: Loaded, device: Any, dtype: Any) -> Loaded:
@@ -170,7 +168,7 @@ def _at(path: Path, options: dict[str, Any]) -> Loaded:
     if path.is_file() or configured or gguf_in(path):
         return hugging_face.load(path, **options)
     if (path / STUDENT).is_file() or any(path.glob("model*.bin*")):
-        return _with(load_firefox, str(path), options)
+        return _with(read_folder, path, options)
     raise UserError(
         f"{path} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
         "Face), one .gguf file nor model*.bin (Firefox)"

@@ -1,6 +1,5 @@
 """`hb.measure`: every head of a model on a text, as one table."""
 
-import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.heads.collect import layer_sums
 from headbook.heads.measure import RatioSums, largest
 from headbook.heads.nulls import NULLS
 from headbook.heads.repeats import REPEATS
@@ -21,23 +21,22 @@ from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
 from headbook.looking.effects import NATS, VECTORS, predicts
 from headbook.looking.importance import (
-    AT_LEAST,
     FEWEST,
     MOST,
     OPERATIONS,
     RESOLVING,
-    SHARE,
     batches_of,
     by_ablation,
     by_gradient,
     chosen,
     first_by,
+    first_count,
     operations,
     resolved,
 )
 from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
-from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
+from headbook.looking.passes import Sums, aligned, bar, measures, text_sums
 from headbook.looking.pictures import seen
 from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import ABLATION, GRADIENT, columns, frame
@@ -143,8 +142,10 @@ def measure(
         return seen(model, text)
     _check(model, text, ablated, nulls)
     text, refused = readable(model, text)
-    notes = [f"Sentences left out, since the model cannot take them: {refused}."] * bool(refused)
-    return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
+    run = _Run(model, text, importance, ablated, nulls, diverse, decoder, progress)
+    if refused:
+        run.notes.append(f"Sentences left out, since the model cannot take them: {refused}.")
+    return run.table()
 
 
 def _check(model: Loaded, text: object, ablated: int | Literal["all"] | None, nulls: int) -> None:
@@ -163,47 +164,43 @@ class _Run:
 
     model: Loaded
     text: Text
+    importance: bool
+    ablated: int | Literal["all"] | None
+    nulls: int
+    diverse: bool
+    decoder: bool
     shown: bool
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
-    loss: bool = False
 
-    def table(
-        self,
-        importance: bool,
-        ablated: int | Literal["all"] | None,
-        nulls: int,
-        diverse: bool,
-        decoder: bool,
-    ) -> pd.DataFrame:
+    def table(self) -> pd.DataFrame:
         network = self.model.network.eval()  # dropout would move importance
         kinds = list(shape_of(network))
-        first = first_kind(kinds)
-        self.counts["all"] = len(self.text.sentences)
-        batches = self.model.batches(self.text.sentences, None, TOKENS)
-        self.loss = predicts(self.model, batches[0])
+        first, translates = first_kind(kinds), Kind.CROSS in kinds
+        others = [kind for kind in kinds if kind is not first] if self.decoder else []
+        self.heads, self.counts["all"] = all_heads(network), len(self.text.sentences)
+        self.batches = self.model.batches(self.text.sentences, None, TOKENS)
+        self.loss = predicts(self.model, self.batches[0])
+        self.resolving = self.ablated is None and self.loss
+        large = self._affordable(self.batches, PASSES, LARGE)
         if self.shown:
-            self._say(batches, importance, ablated, nulls, diverse)
-        own, largest_of_nulls = self._first_pass(batches, first, nulls)
-        sums, spread = {first: own}, []
-        if diverse:
-            count = min(self._affordable(batches, PASSES, LARGE), DIVERSE_SENTENCES)
-            some = batches_of(batches, chosen(len(self.text.sentences), count))
+            self._say(large)
+        sums, largest_of_nulls = self._first_pass(first)
+        sums, spread, targeted, of_these, unit = {first: sums}, [], [], "", ""
+        if self.diverse:
+            some = batches_of(self.batches, self._some(min(large, DIVERSE_SENTENCES)))
             spread.append(diversity(network, [first], some))
-        translates, targeted, of_these = Kind.CROSS in kinds, [], ""
-        if importance or (translates and decoder):
-            most = TRANSLATED
-            if not translates:
-                most = min(self._affordable(batches, PASSES, LARGE), TRANSLATED)
+        if self.importance or others:
+            most = TRANSLATED if translates else min(large, TRANSLATED)
             targeted, of_these = self._targeted(translates, most)
-            others = [kind for kind in kinds if kind is not first] if decoder else []
+            show = partial(bar, what="measuring", unit="batch", shown=self.shown)
             for kind in others:
-                sums[kind] = measured(
-                    network, targeted, measures(kind), shown=self.shown, kind=kind
-                )
-            if diverse and others:
+                sums[kind] = layer_sums(network, targeted, kind, measures(kind), progress=show)
+            if self.diverse and others:
                 spread.append(diversity(network, others, targeted))
-        unit = self._importance(targeted, ablated, sums) if importance else ""
+        if self.importance:
+            self._add_importance(targeted, sums)
+            unit = NATS if self.loss else VECTORS
         frames = [
             frame(
                 kind,
@@ -222,7 +219,7 @@ class _Run:
             sentences=self.counts,
             sums=sums,
             nulls=largest_of_nulls,
-            null_count=nulls,
+            null_count=self.nulls,
             importance=unit,
             diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
             notes=tuple(self.notes),
@@ -231,12 +228,13 @@ class _Run:
         )
         return table
 
-    def _first_pass(
-        self, batches: Sequence[Batch], kind: Kind, nulls: int
-    ) -> tuple[Sums, dict[str, Tensor]]:
+    def _some(self, count: int) -> list[int]:
+        return chosen(len(self.text.sentences), count)
+
+    def _first_pass(self, kind: Kind) -> tuple[Sums, dict[str, Tensor]]:
         """All sentences, through the encoder, or through a model that has no encoder; and by
         measure the largest value of any head of the null networks, on some of them."""
-        trees = self._trees()
+        trees, batches = self._trees(), self.batches
         sums = text_sums(self.model, batches, trees, self.shown, kind)
         start: list[int] = []
         if kind is Kind.DECODER:
@@ -247,19 +245,19 @@ class _Run:
             sums |= found
             if reason:
                 self.notes.append(f"Copying is not measured: {reason}.")
-        if not nulls:
+        if not self.nulls:
             return sums, {}
-        most = min(self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES)
-        rows = chosen(len(self.text.sentences), most)
+        most = self._null_sentences()
+        rows = self._some(most)
         if len(rows) == most < NULL_SENTENCES:
             self.notes.append(f"The model is large: null networks read {most} sentences.")
         self.counts["nulls"], some = len(rows), batches_of(batches, rows)
         of = measures(kind, trees, ranks_in(batches, kind))
         of = {name: each for name, each in of.items() if name not in NOT_NULL}
         best: dict[str, list[Tensor]] = {}
-        with bar(range(nulls), "null networks", "network", self.shown) as progress:
-            for null in null_networks(self.model, nulls):
-                found = measured(null.network, some, of, 0, kind=kind)
+        with bar(range(self.nulls), "null networks", "network", self.shown) as progress:
+            for null in null_networks(self.model, self.nulls):
+                found = layer_sums(null.network, some, kind, of, 0)
                 if kind is Kind.DECODER:
                     found |= random_sums(null, start, NULL_DRAWS, 0, [REPEATS])[0]
                 for name, each in found.items():
@@ -283,7 +281,7 @@ class _Run:
     def _targeted(self, translates: bool, most: int) -> tuple[list[Batch], str]:
         """A subset of the sentences, and its digest; with the model's own greedy translations as
         targets if it translates."""
-        rows = chosen(len(self.text.sentences), most)
+        rows = self._some(most)
         if most < TRANSLATED:
             self.notes.append(f"The model is large: gradients are of {len(rows)} sentences.")
         sentences, targets = [self.text.sentences[row] for row in rows], None
@@ -304,37 +302,40 @@ class _Run:
             sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
         return self.model.batches(sentences, targets, PREDICTED_TOKENS), digest(sentences)
 
-    def _importance(
-        self,
-        batches: Sequence[Batch],
-        ablated: int | Literal["all"] | None,
-        sums: Mapping[Kind, Sums],
-    ) -> str:
-        """Adds the sums of importance to these, and returns the unit of that by ablation."""
-        sentences, heads = sum(map(len, batches)), all_heads(self.model.network)
+    def _add_importance(self, batches: Sequence[Batch], sums: Mapping[Kind, Sums]) -> None:
+        """Adds the sums of importance to these."""
+        sentences, heads = sum(map(len, batches)), self.heads
         removed = heads
         if self.loss:
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)
             gradient = by_gradient(self.model, batches, show)
             _place(GRADIENT, gradient, heads, sums)
-            if ablated is None:
+            if self.resolving:
                 removed = [heads[at] for at in first_by(gradient.ratio())]
+        most = self._ablated_sentences(batches, len(removed))
         show = partial(bar, what="removing heads", unit="head", shown=self.shown)
-        if ablated is None and self.loss:
-            most = self._affordable(batches, len(removed), RESOLVING)
+        if self.resolving:
             increase, count = resolved(self.model, batches, most, show, removed)
         else:
-            most = min(self._affordable(batches, len(removed), OPERATIONS), MOST)
-            count = min(ablated if isinstance(ablated, int) else most, sentences)
-            some = batches_of(batches, chosen(sentences, count))
-            increase = by_ablation(self.model, some, show)
+            count = min(most, sentences)
+            increase = by_ablation(self.model, batches_of(batches, chosen(sentences, count)), show)
         self.counts["ablated"] = count
         which = "all heads"
         if len(removed) < len(heads):
             which = f"the {len(removed)} heads that the gradient puts first (ablated='all': of all)"
         self.notes.append(f"Importance by ablation is of {which}, on {count} sentences.")
         _place(ABLATION, increase, removed, sums)
-        return NATS if self.loss else VECTORS
+
+    def _null_sentences(self) -> int:
+        return min(self._affordable(self.batches, self.nulls, NULL_OPERATIONS), NULL_SENTENCES)
+
+    def _ablated_sentences(self, batches: Sequence[Batch], removed: int) -> int:
+        """The most sentences on which so many heads are removed in turn."""
+        if isinstance(self.ablated, int):
+            return self.ablated
+        if self.resolving:
+            return self._affordable(batches, removed, RESOLVING)
+        return min(self._affordable(batches, removed, OPERATIONS), MOST)
 
     def _affordable(self, batches: Sequence[Batch], passes: int, budget: float) -> int:
         """The number of sentences, FEWEST at least, on which a budget allows so many passes."""
@@ -342,46 +343,34 @@ class _Run:
         cost = operations(self.model.network, self.loss) * passes
         return max(int(budget / cost * sum(map(len, batches)) / max(tokens, 1)), FEWEST)
 
-    def _say(
-        self,
-        batches: Sequence[Batch],
-        importance: bool,
-        ablated: int | Literal["all"] | None,
-        nulls: int,
-        diverse: bool,
-    ) -> None:
+    def _say(self, large: int) -> None:
         """One line on standard error: how long it will take, from the time of a few sentences."""
-        heads, sentences = len(all_heads(self.model.network)), len(self.text.sentences)
-        some = batches[len(batches) // 2].select(slice(8))
+        heads, sentences = len(self.heads), len(self.text.sentences)
+        some = self.batches[len(self.batches) // 2].select(slice(8))
         with torch.inference_mode():
             began = time.perf_counter()
             self.model.network(some)
             each = (time.perf_counter() - began) / len(some)  # seconds a sentence
+        gradients = (DIVERSE_SENTENCES, self.diverse), (TRANSLATED, self.importance and self.loss)
         parts = {"": sentences}
-        if nulls:
-            parts["null networks (nulls=0 is without)"] = nulls * min(
-                self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES, sentences
-            )
-        large = self._affordable(batches, PASSES, LARGE)
-        if diverse:
-            parts[""] += PASSES * min(large, DIVERSE_SENTENCES, sentences)
-        if importance:
-            count = heads
-            parts[""] += PASSES * min(large, TRANSLATED, sentences) * self.loss
-            most = min(self._affordable(batches, heads, OPERATIONS), MOST)
-            if ablated is None and self.loss:
-                count = min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
-                most = self._affordable(batches, count, RESOLVING)
-            most = min(ablated if isinstance(ablated, int) else most, sentences)
-            what = f"removing {count} of {heads} heads in turn (importance=False is without)"
-            parts[what] = count * most
+        parts[""] += sum(PASSES * min(large, most, sentences) for most, done in gradients if done)
+        if self.nulls:
+            count = min(self._null_sentences(), sentences)
+            parts["null networks (nulls=0 is without)"] = self.nulls * count
+        if self.importance:
+            removed = first_count(heads) if self.resolving else heads
+            count = min(self._ablated_sentences(self.batches, removed), sentences)
+            what = f"removing {removed} of {heads} heads in turn (importance=False is without)"
+            parts[what] = removed * count
         whole = sum(parts.values()) * each
         if whole < SHORT:
             return
-        said = [f"{_time(count * each)} for {name}" for name, count in parts.items() if name]
+        said = [
+            f"; up to {_time(count * each)} for {name}" for name, count in parts.items() if name
+        ]
         print(
             f"{self.model.name}: {heads} heads, {sentences} sentences, about {_time(whole)}"
-            + (f"; of these up to {' and '.join(said)}" if said else ""),
+            + "".join(said),
             file=sys.stderr,
         )
 

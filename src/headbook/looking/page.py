@@ -19,12 +19,10 @@ from headbook.looking.roles import (
     SYNTACTIC,
     roles,
 )
-from headbook.looking.table import RELATIONS
 from headbook.looking.text import Text
 from headbook.looking.view import view
 from headbook.models.loaded import Loaded
 from headbook.plots import heads as drawn
-from headbook.plots import intervals
 from headbook.plots.svg import without_plain
 from headbook.plots.tabs import Tabs
 from headbook.results import Shown, show
@@ -98,7 +96,6 @@ def page(
         roles=_roles(every),
         sources="; ".join(dict.fromkeys(every["source"])),
         maps=_maps(heads, every),
-        relations=_relations(every),
         attention=_attention(model, sentences or _short(model, text), heads),
         other=beside[0],
         changes=_changes(beside[1]),
@@ -175,24 +172,6 @@ def _maps(heads: pd.DataFrame, every: pd.DataFrame) -> Tabs:
     heads = heads.assign(mark=heads["name"].map(letters))
     there = [name for name in MAPPED if name in heads and heads[name].notna().any()]
     return Tabs({name.replace("_", " "): drawn(heads, name, label="mark") for name in there})
-
-
-def _relations(every: pd.DataFrame) -> object | None:
-    """A forest of the best heads; nothing where no syntax was measured."""
-    rows = best(every[every["role"] == SYNTACTIC])
-    if rows.empty:
-        return None
-    rows = rows.sort_values("detail", key=lambda names: names.map(RELATIONS.index))
-    return intervals(
-        rows,
-        "words",
-        value="score",
-        marks={"baseline": "baseline", "tag_rule": "rule", "null": "random"},
-        labels={"baseline": "fixed offset", "tag_rule": "part-of-speech rule"},
-        xlabel="share of arcs found by the best head",
-        limits=(0, 1),
-        alt="Accuracy of the best head for each relation and direction, beside its baselines",
-    )
 
 
 def _changes(compared: pd.DataFrame | None) -> dict[str, Shown | int]:

@@ -1,6 +1,6 @@
 """The measuring pass over one text: every measure's sums, for one kind of attention."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import torch
@@ -24,23 +24,22 @@ from headbook.heads.scores import (
     syntactic,
 )
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
-OF_ANY_KIND: dict[str, Callable[[Kind], Measure]] = {
-    "confidence": lambda kind: partial(confidence, kind=kind),
-    "positional": lambda kind: partial(positional, kind=kind),
-    "special": lambda kind: partial(special, kind=kind),
-    "entropy": lambda kind: partial(entropy, kind=kind),
+OF_ANY_KIND: dict[str, Measure] = {
+    "confidence": confidence,
+    "positional": positional,
+    "special": special,
+    "entropy": entropy,
 }
 """Measures of any kind of attention; they need neither trees nor frequencies."""
-OF_CAUSAL: dict[str, Callable[[Kind], Measure]] = {
-    "first": lambda kind: partial(first, kind=kind),
-    "confidences": lambda kind: partial(confidences, kind=kind),
-    "positional_chance": lambda kind: partial(positional_chance, kind=kind),
+OF_CAUSAL: dict[str, Measure] = {
+    "first": first,
+    "confidences": confidences,
+    "positional_chance": positional_chance,
 }
 """Measures of causal self-attention beside these."""
 
@@ -64,7 +63,7 @@ def measures(
     """The measures of a kind of attention, with `ranks` also those of a text that is read: rare
     words, and syntax where there are trees."""
     causal = OF_CAUSAL if kind is Kind.DECODER else {}
-    found: dict[str, Measure] = {name: make(kind) for name, make in (OF_ANY_KIND | causal).items()}
+    found = {name: partial(each, kind=kind) for name, each in (OF_ANY_KIND | causal).items()}
     if ranks is not None:
         found["rare"] = partial(rare, ranks=ranks, kind=kind)
         if kind is Kind.ENCODER:
@@ -72,19 +71,6 @@ def measures(
     if trees:
         found["syntactic"] = partial(syntactic, trees=trees, kind=kind)
     return found
-
-
-def measured(
-    network: Capturable,
-    batches: Sequence[Batch],
-    of: dict[str, Measure],
-    replicates: int = REPLICATES,
-    shown: bool = False,
-    kind: Kind = Kind.ENCODER,
-) -> Sums:
-    """The measures' sums over the batches, one forward pass for all of them, layer by layer."""
-    show = partial(bar, what="measuring", unit="batch", shown=shown)
-    return layer_sums(network, batches, kind, of, replicates, show)
 
 
 def text_sums(
@@ -100,7 +86,8 @@ def text_sums(
     of = measures(kind, trees, ranks)
     for name in {"rare", "rare_sentences"} & of.keys():
         of[f"{name}_chance"] = partial(rare_chance, **of[name].keywords)
-    found = measured(model.network, batches, of, shown=shown, kind=kind)
+    show = partial(bar, what="measuring", unit="batch", shown=shown)
+    found = layer_sums(model.network, batches, kind, of, progress=show)
     if trees:
         rivals = {"offsets": baselines.offset_hits(trees, causal)}
         if all(tree.tags for tree in trees):

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from headbook.looking.naming import named
 from headbook.looking.ours import SOURCE, TARGET, WEIGHTS, OurEncoder, OurModel
+from headbook.looking.weights import NAMES
 from headbook.models import checkpoint
 from headbook.models.capture import Capturable, Point
 from headbook.models.gates import closed
@@ -27,16 +28,10 @@ from headbook.models.transformer import HeadCounts, Transformer
 from headbook.released import firefox, pruned
 from headbook.released.hugging_face import HuggingModel
 from headbook.released.hugging_files import quiet
+from headbook.released.network import HuggingNetwork
 from headbook.types import HeadId, Kind, UserError
 
 SMALL, FULL = "small", "full"
-APART = (
-    ("q_proj", "k_proj", "v_proj"),
-    ("query", "key", "value"),
-    ("q", "k", "v"),
-    ("q_lin", "k_lin", "v_lin"),
-)
-"""Names of the projections of queries, keys and values, where these are three."""
 SIDE_BY_SIDE = ("c_attn", "qkv_proj", "qkv", "Wqkv")
 """One projection of all queries, then all keys, then all values."""
 INTERLEAVED = ("query_key_value",)
@@ -88,7 +83,8 @@ class Pruned:
     def model(self) -> Loaded:
         """The smaller model, made when it is first needed."""
         network = smaller(self.whole.network, self.without)
-        found = replace(self.whole, network=network, name=self._name())
+        name = f"{self.whole.name} without {', '.join(each.label for each in self.without)}"
+        found = replace(self.whole, network=network, name=name)
         _compare(self.whole, found, self.without)
         return found
 
@@ -141,11 +137,6 @@ class Pruned:
         return [(block.heads, block.heads // _shared(block))
                 for _, _, block in self.model.network.attentions()]  # fmt: skip
 
-    def _name(self) -> str:
-        return f"{self.whole.name} without {', '.join(each.label for each in self.without[:3])}" + (
-            f" and {len(self.without) - 3} more" * (len(self.without) > 3)
-        )
-
 
 def prune(model: Loaded, heads: str | Collection[str]) -> Pruned:
     """The model without these heads, to measure and to save.
@@ -193,7 +184,8 @@ def smaller(network: Capturable, heads: Collection[HeadId]) -> Capturable:
         copied.config = replace(
             copied.config, head_counts=HeadCounts(*(tuple(counts[kind]) for kind in Kind))
         )
-    return pruned.again(copied)
+    # its blocks know their numbers of heads
+    return HuggingNetwork(copied.model) if isinstance(copied, HuggingNetwork) else copied
 
 
 def _losing(network: Capturable, heads: Collection[HeadId]) -> list[tuple[Any, set[int]]]:
@@ -231,7 +223,7 @@ def _parts(block: Any, groups: int) -> tuple[list[Part], list[Part]]:
     """Where every head, and every group that shares keys, lies in the layers of a block."""
     module, heads = getattr(block, "module", block), block.heads
     sizes = (heads, groups, groups)
-    apart = next((each for each in APART if all(hasattr(module, name) for name in each)), None)
+    apart = next((each for each in NAMES if all(hasattr(module, name) for name in each)), None)
     fused = next((each for each in SIDE_BY_SIDE + INTERLEAVED if hasattr(module, each)), None)
     if getattr(block, "editable", ()) == (Point.CONTEXT,) or (apart is None and fused is None):
         raise UserError(

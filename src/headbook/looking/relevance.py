@@ -72,7 +72,7 @@ def translator(model: Loaded) -> Translator:
     """
     network = getattr(model, "network", None)
     if isinstance(model, FirefoxModel):
-        return Translator(network, network.states, network.target.weight)
+        return Translator(network, network.states, network.target.tokens.weight)
     if not isinstance(model, OurModel) or not (len(network.encoder) and len(network.decoder)):
         raise UserError(
             f"{model.name}: relevance is propagated through Firefox translators and translation "

@@ -1,16 +1,14 @@
 """An encoder taken apart into sublayers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.looking.ours import OurEncoder, OurModel
 from headbook.models.loaded import Loaded
-from headbook.models.transformer import NormPlacement
-from headbook.released.firefox import FirefoxModel
+from headbook.models.transformer import NormPlacement, Transformer
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -30,13 +28,10 @@ class Layer:
 
     def __call__(self, states: States) -> States:
         """The states behind the layer, each sublayer with a skip around it."""
-        states = self._around(self.attention, self.attention_norm, states)
-        return self._around(self.feed_forward, self.feed_forward_norm, states)
-
-    def _around(self, part: Sublayer, norm: Sublayer, states: States) -> States:
-        if self.pre_norm:
-            return states + part(norm(states))
-        return norm(states + part(states))
+        norms = self.attention_norm, self.feed_forward_norm
+        for part, norm in zip((self.attention, self.feed_forward), norms, strict=True):
+            states = states + part(norm(states)) if self.pre_norm else norm(states + part(states))
+        return states
 
 
 @dataclass(frozen=True)
@@ -62,10 +57,7 @@ class Encoder:
 
 def encoder(model: Loaded) -> Encoder:
     """The encoder of a model of ours, a Firefox student or a BERT; UserError for another kind."""
-    if isinstance(model, FirefoxModel):
-        network = model.network.eval()
-        return Encoder(lambda batch: network.embedded_source(batch.source), list(_student(network)))
-    if isinstance(model, OurModel | OurEncoder):
+    if isinstance(model.network, Transformer):
         return of_ours(model.network)
     from headbook.released.network import HuggingNetwork  # takes seconds
 
@@ -91,12 +83,6 @@ def of_ours(network) -> Encoder:
         for each in network.encoder
     ]  # fmt: skip
     return Encoder(lambda batch: network.source(batch.source), layers)
-
-
-def _student(network) -> Iterator[Layer]:
-    for each in network.encoder:
-        yield Layer(_self(each.attention), each.attention_norm, each.feed_forward,
-                    each.feed_forward_norm)  # fmt: skip
 
 
 def _self(attention) -> Sublayer:

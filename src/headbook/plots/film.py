@@ -34,10 +34,9 @@ class Run:
         """Of each what a reader is told, and the picture: layers beside each other."""
         found = []
         for update, layers in zip(self.updates, self.values, strict=True):
-            loss = self.losses.get(update)
-            said = f"update {update}" + (
-                "" if loss is None else f", loss {loss:.2f} nats per token"
-            )
+            said = f"update {update}"
+            if update in self.losses:
+                said += f", loss {self.losses[update]:.2f} nats per token"
             found.append((said, picture(np.hstack(layers) / self.limit, OPPOSED, ALIKE)))
         return found
 

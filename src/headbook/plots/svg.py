@@ -12,8 +12,6 @@ from hashlib import sha256
 from html import escape
 
 import matplotlib
-import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -39,12 +37,8 @@ STYLE = {
     "savefig.facecolor": "none",
     "axes.linewidth": 0.8,
     "lines.linewidth": 1.8,
-    "hatch.linewidth": 0.8,
     **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color",
-         "xtick.labelcolor", "ytick.labelcolor", "axes.titlecolor", "legend.labelcolor",
-         "hatch.color"),
-        INK,
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
     ),
 }  # fmt: skip
 LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
@@ -86,14 +80,11 @@ class Drawing:
 
     def _png(self) -> bytes:
         """The figure as `svg` has laid it out, on white; few colours make it six times smaller."""
-        canvas, small = FigureCanvasAgg(self.figure), io.BytesIO()
-        self.figure.set(dpi=1.4 * UNITS_PER_INCH, layout_engine="none")
+        drawn, small = io.BytesIO(), io.BytesIO()
+        self.figure.set_layout_engine("none")
         with matplotlib.rc_context(STYLE):
-            canvas.draw()
-        drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
-        white = Image.new("RGB", drawn.size, "white")
-        white.paste(drawn, mask=drawn)
-        white.quantize(32).save(small, "PNG", optimize=True)
+            self.figure.savefig(drawn, dpi=1.4 * UNITS_PER_INCH, facecolor="white")
+        Image.open(drawn).convert("RGB").quantize(32).save(small, "PNG", optimize=True)
         return small.getvalue()
 
 

@@ -75,8 +75,6 @@ def draw(
     """
     words = list(map(_clean, words))
     keys = words if keys is None else list(map(_clean, keys))
-    if not words:
-        raise UserError("the sentence has no words")
     if layout not in LAYOUTS:
         raise UserError(f"layout is {layout!r}; use {', '.join(LAYOUTS)}")
     for label, each in weights.items():
@@ -113,8 +111,7 @@ def _one(label: str, sight: Sight, layout: str) -> str:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
         name = "one level"
     drawn = with_plain(drawn, alt)
-    named = HEAD.search(label)
-    head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
+    head, note = _split(label)
     return (
         f'<div class="{name}"><p class="said"><i style="background:{sight.colour}"></i>'
         f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(sight.said())}</span></p>"
@@ -136,7 +133,8 @@ def every(attention: object, least: Number = LEAST) -> View:
     weights = np.asarray(attention.weights, float)
     layers, heads = weights.shape[:2]
     layer, head = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
-    first, colour, name = f"L{layer + 1}H{head + 1}", SERIES[0], _digest(weights.tobytes())
+    first, colour = f"L{layer + 1}H{head + 1}", SERIES[0]
+    name = sha256(weights.tobytes()).hexdigest()[:8]
     scene = Sight(words, keys, weights[layer, head], range(len(words)), {}, least, colour).lines(
         every=True
     )
@@ -164,11 +162,16 @@ def every(attention: object, least: Number = LEAST) -> View:
     )
 
 
+def _split(label: str) -> tuple[str, str]:
+    """The head that a label names, and the note behind it."""
+    end = named.end() if (named := HEAD.search(label)) else len(label)
+    return label[:end], label[end:]
+
+
 def _colours(labels: Sequence[str]) -> list[str]:
     """The same colour for a head in every view, as long as no other head of this one has it."""
     free, found = list(SERIES[:-1]), {}
-    ends = [named.end() if (named := HEAD.search(label)) else None for label in labels]
-    heads = [label[:end] for label, end in zip(labels, ends, strict=True)]
+    heads = [_split(label)[0] for label in labels]
     for number, head in enumerate(dict.fromkeys(heads)):
         named = HEAD.search(head)
         at = int(named[1]) - int(named[2]) if named else number
@@ -184,10 +187,6 @@ def _file(name: str) -> str:
     for name, value in (("THIN", THIN), ("THICK", THICK), ("FAINT", FAINT), ("COLOUR", SERIES[0])):
         text = text.replace(f"__{name}__", str(value))
     return text
-
-
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()[:8]
 
 
 def _clean(word: str) -> str:

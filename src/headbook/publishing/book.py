@@ -6,13 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
 from headbook import paths
 from headbook.publishing.staging import copies, stage
 from headbook.types import UserError
 
-MARKER = ".headbook-book"
 # called through this interpreter: a script's first line cannot hold a path with a space
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
 STRICT = ("-W", "-n", "--keep-going", "--all")
@@ -22,12 +19,12 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def build(output: Path | None = None, *, executed: Path | None = None) -> Path:
     """Build the book into `output` (build/book) and return the path of its index.html.
 
-    Raises UserError for a missing executed copy, for any warning of Sphinx, and for an output
-    folder that holds something else.
+    Raises UserError for a missing executed copy and for any warning of Sphinx.
     """
     output = (output or paths.REPOSITORY / "build" / "book").resolve()
     found = copies(executed or paths.EXECUTED)
-    _empty(output)
+    shutil.rmtree(output, ignore_errors=True)  # no page of an earlier build is left in it
+    output.mkdir(parents=True)
     source = output / "source"
     stage(source, found)
     log = output / "build.log"
@@ -37,37 +34,17 @@ def build(output: Path | None = None, *, executed: Path | None = None) -> Path:
     return output / "_build" / "html" / "index.html"
 
 
-def _empty(output: Path) -> None:
-    """Make `output` an empty folder: no page of an earlier build is left in it."""
-    if output.exists():
-        if any(output.iterdir()) and not (output / MARKER).exists():
-            raise UserError(f"{output} holds other files: name an empty folder for the book")
-        shutil.rmtree(output)
-    output.mkdir(parents=True)
-    (output / MARKER).touch()
-
-
 def _jupyter_book(source: Path, output: Path, log: Path) -> int:
     command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(source)]
     command += ["--path-output", str(output), *STRICT]
-    with (
-        log.open("w", encoding="utf-8") as kept,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
-        ) as process,
-        tqdm(desc="book", bar_format="{desc}: {elapsed} {postfix}") as bar,
-    ):
-        for line in process.stdout:
-            plain = COLOUR.sub("", line).rstrip()
-            kept.write(plain + "\n")
-            bar.set_postfix_str(plain[-60:])
-    return process.returncode
+    with log.open("w", encoding="utf-8") as kept:
+        return subprocess.run(command, stdout=kept, stderr=subprocess.STDOUT).returncode
 
 
 def _complaint(log: Path) -> str:
-    lines = log.read_text("utf-8").splitlines()
+    lines = COLOUR.sub("", log.read_text("utf-8")).splitlines()
     said = [line for line in lines if "WARNING" in line or "ERROR" in line]
-    # An extension's own failure is no warning; the log ends in a frame that says nothing.
-    failed = [line for line in lines if "exception: " in line] or [line for line in lines if line]
-    first = said[0] if said else next(iter(failed), "")
+    # an extension's own failure is no warning
+    failed = (line for line in lines if "exception: " in line)
+    first = said[0] if said else next(failed, "its log says why")
     return f"the book was not built, {len(said)} warnings count as errors, first: {first} ({log})"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 import headbook as hb
-from headbook.models.loaded import Loaded
 
 OPENING = """\
 # The public interface
@@ -25,34 +24,29 @@ ENTRY = re.compile(r"([a-z_][\w, …]*): (\S.*)", re.DOTALL)
 
 
 def page() -> str:
-    """The page in MyST Markdown: every name with signature, docstring, and what it returns."""
-    parts = [OPENING]
+    """The page in MyST Markdown: every name with signature, docstring, and what it returns.
+
+    A class stands where it is first returned.
+    """
+    parts, described = [OPENING], set()
     for name in (each for each in hb.__all__ if each != "plots"):
         function = getattr(hb, name)
         parts.append(_function(f"hb.{name}", function))
-        parts += [
-            _members(f"hb.{name} returns {each.__name__}", each) for each in _returned(function)
-        ]
-    return "\n\n".join([*parts, *_plots()]) + "\n"
+        hint = inspect.signature(function).return_annotation
+        classes = [each for each in (hint, *get_args(hint)) if inspect.isclass(each)]
+        for each in classes:
+            if each.__module__.startswith("headbook.") and each not in described:
+                parts.append(_members(f"hb.{name} returns {each.__name__}", each))
+                described.add(each)
+    parts.append(f"## hb.plots\n\n{markdown(inspect.getdoc(hb.plots))}")
+    for name in hb.plots.__all__:
+        if inspect.isfunction(member := getattr(hb.plots, name)):
+            parts.append(_function(f"hb.plots.{name}", member, "###"))
+    return "\n\n".join(parts) + "\n"
 
 
-def _returned(function: Callable) -> list[type]:
-    """The package's own classes that a function returns; a model is described where it is loaded,
-    and what a context manager gives is of the same class."""
-    hint = inspect.signature(function).return_annotation
-    found = [hint, *get_args(hint)]
-    described = function.__name__ == "load"
-    return [
-        each
-        for each in found
-        if inspect.isclass(each)
-        and each.__module__.startswith("headbook.")
-        and (each is not Loaded or described)
-    ]
-
-
-def _function(name: str, function: Callable, level: str = "##") -> str:
-    return f"{level} {name}\n\n{_signature(name, function)}\n\n{markdown(_doc(function))}"
+def _function(name: str, of: Callable, level: str = "##") -> str:
+    return f"{level} {name}\n\n{_signature(name, of)}\n\n{markdown(inspect.getdoc(of))}"
 
 
 def _signature(name: str, function: Callable) -> str:
@@ -79,34 +73,21 @@ def _parameters(signature: inspect.Signature) -> Iterator[object]:
 def _members(title: str, of: type) -> str:
     """A class: its docstring, then its attributes and methods."""
     methods = [
-        f"{_signature(name, member)}\n\n{markdown(_doc(member))}"
+        f"{_signature(name, member)}\n\n{markdown(inspect.getdoc(member) or '')}"
         for name, member in vars(of).items()
         if inspect.isfunction(member) and not name.startswith("_")
     ]
-    hints = of.__annotations__.items()
     named = [
         f"- `{name}: {_bare(inspect.formatannotation(hint))}`"
-        for name, hint in hints
+        for name, hint in of.__annotations__.items()
         if name[0] != "_"
     ]
-    return "\n\n".join([f"### {title}", markdown(_doc(of)), "\n".join(named), *methods])
+    return "\n\n".join([f"### {title}", markdown(inspect.getdoc(of)), "\n".join(named), *methods])
 
 
 def _bare(annotated: str) -> str:
     """Class names without the modules they are from."""
     return re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", annotated)
-
-
-def _plots() -> Iterator[str]:
-    """`hb.plots`: the module's own text, then every figure."""
-    yield f"## hb.plots\n\n{markdown(_doc(hb.plots))}"
-    for name in hb.plots.__all__:
-        if inspect.isfunction(member := getattr(hb.plots, name)):
-            yield _function(f"hb.plots.{name}", member, "###")
-
-
-def _doc(of: object) -> str:
-    return inspect.getdoc(of) or ""
 
 
 def markdown(docstring: str) -> str:

@@ -92,7 +92,7 @@ def _be_kernel(arguments: list[str], variables: Mapping[str, str], folder: str) 
 
 
 class _Child:
-    """A forked process, with what jupyter_client asks of a Popen."""
+    """A forked process, with what jupyter_client asks of a Popen; it waits for one that ended."""
 
     stdin = stdout = stderr = None
 
@@ -105,17 +105,12 @@ class _Child:
             self.status = os.waitstatus_to_exitcode(ended[1])
         return self.status
 
-    def wait(self) -> int:
-        if self.status is None:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.status
+    wait = poll
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+    terminate = kill

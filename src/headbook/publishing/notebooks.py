@@ -4,8 +4,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,27 +53,6 @@ class Executed:
     published: int = 0
 
 
-@dataclass(frozen=True)
-class _Job:
-    name: str
-    template: Path
-    destination: Path
-    parameters: dict[str, object]
-    variables: dict[str, str]
-
-    @property
-    def aside(self) -> Path:
-        return self.destination / f".{self.name}.partial.ipynb"
-
-    @property
-    def copy(self) -> Path:
-        return self.destination / f"{self.name}.ipynb"
-
-    @property
-    def failed(self) -> Path:
-        return self.destination / f"{self.name}.failed.ipynb"
-
-
 def execute(
     names: list[str] | None, parameters: Mapping[str, object], purpose: str = "", workers: int = 2
 ) -> list[Executed]:
@@ -96,62 +76,43 @@ def publish(names: list[str] | None, parameters: Mapping[str, object]) -> Iterat
     """Run each notebook so that `hb.publish` writes its tables, and yield their folder.
 
     `parameters` stand in the place of the page's own and those of parameters/publish.yml.
-    UserError where a notebook fails, and where it publishes nothing.
+    UserError where a notebook fails.
     """
     for template in select(names):
         number = template.name.partition("_")[0]
         given = {**template.parameters, **parameters_for(template, PUBLISH), **parameters}
-        where = tables.folder(number)
-        before = _written(where)
         (done,) = attempt(
             [template], parameters, PUBLISH, 1, destination=paths.REPOSITORY / "build" / "publish",
             more=paths.to_publish(number, given),
         )  # fmt: skip
         if done.failure:
             raise UserError(f"{template.name} was not published: {done.failure} ({done.path})")
-        if _written(where) == before:
-            raise UserError(
-                f"{template.name} publishes nothing: call hb.publish(frame, '{number}/…')"
-            )
-        yield where
-
-
-def _written(where: Path) -> int | None:
-    record = where / tables.RECORD
-    return record.stat().st_mtime_ns if record.exists() else None
+        yield tables.folder(number)
 
 
 def summary(done: list[Executed]) -> str:
     """One line: the values measured again beside the published ones, and the largest notebook."""
-    compared = [each for each in done if each.compared]
     largest = max(done, key=lambda each: each.peak)
     line = f"{len(done)} notebooks, the largest {largest.name} with {largest.peak:.1f} GB; "
-    if not compared:
+    values, rows, published = (
+        sum(getattr(each, name) for each in done) for name in ("compared", "rows", "published")
+    )
+    if not values:
         return line + "none measured a published value again"
-    values, rows = (sum(getattr(each, name) for each in done) for name in ("compared", "rows"))
-    published = max(rows, sum(each.published for each in done))
-    line += f"{len(compared)} of them measured {values:,} values again, "
+    line += f"{values:,} values measured again, "
     line += f"{rows:,} of {published:,} published rows ({rows / max(1, published):.0%}): "
-    if wrong := [each for each in compared if each.differing]:
+    if wrong := [each for each in done if each.differing]:
         count = sum(len(each.differing) for each in wrong)
         return line + f"{count:,} differ, on {', '.join(each.name for each in wrong)}"
     return line + "all as published"
 
 
-def differences(done: Sequence[Executed]) -> list[str]:
-    """A line for each value that is not as published, naming page, table, row and both values."""
-    return _shortened(line for each in done for line in each.differing)
-
-
-def differences_of(copies: Iterable[Path]) -> list[str]:
-    """The same, of executed copies, from the records beside them."""
+def differences(copies: Iterable[Path]) -> list[str]:
+    """A line for each value of executed copies that is not as published, by the records beside
+    them, naming page, table, row and both values."""
     files = [file for copy in copies if (file := record_of(copy)).exists()]
     records = (json.loads(file.read_text("utf-8")) for file in files)
-    return _shortened(line for each in records for line in each.get("differing", ()))
-
-
-def _shortened(lines: Iterable[str]) -> list[str]:
-    found = list(lines)
+    found = [line for each in records for line in each.get("differing", ())]
     more = [f"and {len(found) - MOST:,} more"] if len(found) > MOST else []
     return [*found[:MOST], *more]
 
@@ -176,30 +137,21 @@ def attempt(
     destination.mkdir(parents=True, exist_ok=True)
     workers = max(1, min(workers, len(chosen)))
     variables = paths.variables() | (ONE_THREAD if workers > 1 else {}) | dict(more or {})
-    jobs = [_Job(t.name, t.path, destination, given[t.name], variables) for t in chosen]
-    done = {each.name: each for each in _all(jobs, workers)}
-    return [done[job.name] for job in jobs]
-
-
-def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
     # each in a process of its own, the memory of whose children is that of one kernel then
-    context = processes(jobs[0].variables)
-    pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=1)
-    # no bar in a file, where it would be a line each second
-    with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
-        waiting = {pool.submit(_run, job): job for job in jobs}
+    with ProcessPoolExecutor(workers, processes(variables), max_tasks_per_child=1) as pool:
+        done = [
+            pool.submit(_run, each.path, destination, given[each.name], variables)
+            for each in chosen
+        ]
         try:
-            while waiting:
-                names = [job.name for future, job in waiting.items() if future.running()]
-                bar.set_postfix_str(", ".join(names[:workers]))
-                ready, _ = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    executed = _outcome(future, waiting.pop(future))
-                    bar.write(_line(executed), file=sys.stderr)
-                    bar.update()
-                    yield executed
+            # no bar in a file, where it would be a line each second
+            for future in tqdm(as_completed(done), total=len(done), unit="notebook", disable=None):
+                tqdm.write(_line(future.result()), file=sys.stderr)
+        except BrokenProcessPool:
+            raise UserError("a notebook's process was killed: has it memory? --workers 1") from None
         finally:
             pool.shutdown(cancel_futures=True)
+    return [future.result() for future in done]
 
 
 def _line(executed: Executed) -> str:
@@ -211,42 +163,49 @@ def _line(executed: Executed) -> str:
     return line + (f", {executed.compared:,} live values as published" * bool(executed.compared))
 
 
-def _outcome(future: Future, job: _Job) -> Executed:
-    error = future.exception()
-    if error is None:
-        return future.result()
-    reason = f"its process ended: {_last_line(str(error)) or type(error).__name__}"
-    return Executed(job.name, job.aside, job.parameters, 0.0, reason)
-
-
-def _run(job: _Job) -> Executed:
+def _run(
+    template: Path, folder: Path, parameters: dict[str, object], variables: dict[str, str]
+) -> Executed:
     """Execute one notebook aside and put it in its place; runs in a process of its own."""
-    start = time.monotonic()
+    start, name = time.monotonic(), template.stem
+    aside, copy, failed = (
+        folder / file
+        for file in (f".{name}.partial.ipynb", f"{name}.ipynb", f"{name}.failed.ipynb")
+    )
     fork_them()
-    with paths.with_variables(job.variables):
-        failure = _papermill(job)
+    with paths.with_variables(variables):
+        failure = _papermill(template, aside, parameters)
     seconds = round(time.monotonic() - start, 1)
     if failure:
-        if job.aside.exists():
-            os.replace(job.aside, job.failed)
-        return Executed(job.name, job.failed, job.parameters, seconds, failure)
-    return _put(job, seconds)
+        if aside.exists():
+            os.replace(aside, failed)
+        return Executed(name, failed, parameters, seconds, failure)
+    notebook = tidy(nbformat.read(aside, as_version=4))
+    nbformat.write(notebook, aside)
+    os.replace(aside, copy)
+    failed.unlink(missing_ok=True)
+    # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
+    done = Executed(name, copy, parameters, seconds, None, **_used(), **_compared(notebook),
+                    published=tables.rows(name))  # fmt: skip
+    executed = asdict(done) | {"path": copy.name}
+    record_of(copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
+    return done
 
 
-def _papermill(job: _Job) -> str | None:
+def _papermill(template: Path, copy: Path, parameters: dict[str, object]) -> str | None:
     import papermill
 
     try:
         papermill.execute_notebook(
-            job.template,
-            job.aside,
-            job.parameters,
+            template,
+            copy,
+            parameters,
             kernel_name="python3",
             progress_bar=False,
             # a busy machine is slow and not broken
             start_timeout=600,
             iopub_timeout=600,
-            cwd=job.template.parent,
+            cwd=template.parent,
             extra_arguments=[QUIET],
         )
     except papermill.PapermillExecutionError as error:
@@ -259,19 +218,6 @@ def _papermill(job: _Job) -> str | None:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-def _put(job: _Job, seconds: float) -> Executed:
-    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
-    nbformat.write(notebook, job.aside)
-    os.replace(job.aside, job.copy)
-    job.failed.unlink(missing_ok=True)
-    # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
-    done = Executed(job.name, job.copy, job.parameters, seconds, None, **_used(),
-                    **_compared(notebook), published=tables.rows(job.name))  # fmt: skip
-    executed = asdict(done) | {"path": job.copy.name}
-    record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
-    return done
 
 
 def _compared(notebook: nbformat.NotebookNode) -> dict[str, Any]:

@@ -2,71 +2,74 @@
 
 import json
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import yaml
 
 from headbook import paths
-from headbook.publishing.citation import Citation, citation
+from headbook.claims import board
+from headbook.claims.verdict import Result
+from headbook.publishing.citation import citation
 from headbook.publishing.contents import record_of
 from headbook.runs import record
 
 BOOK_PACKAGES = ("papermill", "jupyter-book", "transformers", "pyarrow")
 
 
-def write(folder: Path, copies: list[Path]) -> None:
+def write(folder: Path, copies: list[Path], results: Mapping[str, Result]) -> None:
     """Write every generated page as NAME.md; `copies` are the executed notebooks."""
-    from headbook.claims import board, scorecard
     from headbook.publishing import heads, interface
 
     folder.mkdir(parents=True)
     texts = {
-        "scorecard": board.page(scorecard.current(), "../_executed"),
+        "scorecard": board.page(results, "../_executed"),
         "heads": heads.page(),
         "interface": interface.page(),
-        "deviations": deviations(paths.BOOK / "deviations.yml"),
+        "deviations": deviations(),
         "changelog": (paths.REPOSITORY / "CHANGELOG.md").read_text("utf-8"),
-        "cite": cite(citation()),
+        "cite": cite(),
         "status": status(copies),
     }
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
-def cite(source: Citation) -> str:
+def cite() -> str:
     """How to cite the book, from CITATION.cff."""
-    version = f"Version {source.version}, commit {record.commit()}"
-    parts = [", ".join(source.authors), source.year, f"*{source.title}*", version]
-    address = f"https://doi.org/{source.doi}" if source.doi else source.repository
-    where = f"<{address}>" if address else ""
-    return "\n\n".join(
-        [
-            "# Cite this book",
-            ". ".join(filter(None, [*parts, where])) + ".",
-            f"```bibtex\n{source.bibtex()}\n```",
-            "Please cite, too, the works whose claims a page tests; {doc}`/references` lists all.",
-            f"Text and code are under the [{source.licence} licence](../_static/LICENSE.txt). "
-            "Corpora and released models have licences of their own, which `data/corpora.toml` and "
-            "`data/models.toml` of the repository name.",
-            "",
-        ]
+    source = citation()
+    version = f"Version {source['version']}, commit {record.commit()}"
+    address = f"https://doi.org/{source['doi']}" if source["doi"] else source["repository"]
+    parts = [source["authors"], source["year"], f"*{source['title']}*", version]
+    parts += [f"<{address}>"] if address else []
+    names = source["authors"].replace(", ", "} and {")
+    fields = {"title": f"{{{source['title']}}}", "author": f"{{{names}}}"}
+    fields |= {name: source[name] for name in ("year", "version", "doi")}
+    fields["url"] = source["repository"]
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    entry = "\n".join(["@software{headbook,", *lines, "}"])
+    return (
+        f"# Cite this book\n\n{'. '.join(parts)}.\n\n```bibtex\n{entry}\n```\n\n"
+        "Please cite, too, the works whose claims a page tests; {doc}`/references` lists all.\n\n"
+        f"Text and code are under the [{source['licence']} licence](../_static/LICENSE.txt). "
+        "Corpora and released models have licences of their own, which `data/corpora.toml` and "
+        "`data/models.toml` of the repository name.\n"
     )
 
 
-def deviations(register: Path) -> str:
+def deviations() -> str:
     """The register of deviations as a page: a section for each, a line for each of its fields."""
-    entries = yaml.safe_load(register.read_text("utf-8"))
-    opening = "# Deviations\n\nWhere this book departs from the papers, and why. "
-    opening += "An entry that names no paper is about Voita et al. 2019.\n"
-    return "\n".join([opening, *(_deviation(entry) for entry in entries)])
-
-
-def _deviation(entry: dict[str, str]) -> str:
-    lines = [f"(deviation-{entry['id']})=", f"## {entry['id']}: {entry['title']}"]
-    for field in ("paper", "ours", "why"):
-        lines.append(f"\n**{field.capitalize()}.** {entry[field].strip()}")
-    return "\n".join(lines) + "\n"
+    lines = [
+        "# Deviations",
+        "Where this book departs from the papers, and why. "
+        "An entry that names no paper is about Voita et al. 2019.",
+    ]
+    for entry in yaml.safe_load((paths.BOOK / "deviations.yml").read_text("utf-8")):
+        lines.append(f"(deviation-{entry['id']})=\n## {entry['id']}: {entry['title']}")
+        for field in ("paper", "ours", "why"):
+            lines.append(f"**{field.capitalize()}.** {entry[field].strip()}")
+    return "\n\n".join(lines) + "\n"
 
 
 def status(copies: list[Path]) -> str:
@@ -76,19 +79,14 @@ def status(copies: list[Path]) -> str:
     """
     versions = {"Python": platform.python_version(), **record.versions()}
     versions |= {name: version(name) for name in BOOK_PACKAGES}
-    return "\n\n".join(
-        [
-            "# Status",
-            "Versions, machine and runs behind this copy of the book. Recorded numbers were "
-            "measured before, some on other machines: the end of each page says where.",
-            "## This machine",
-            table(("property", "value"), [*record.hardware().items(), ("commit", record.commit())]),
-            "## Versions",
-            table(("package", "version"), list(versions.items())),
-            "## Pages",
-            table(("page", "changed parameters", "seconds"), [_run_time(copy) for copy in copies]),
-            "",
-        ]
+    machine = [*record.hardware().items(), ("commit", record.commit())]
+    runs = [_run_time(copy) for copy in copies]
+    return (
+        "# Status\n\nVersions, machine and runs behind this copy of the book. Recorded numbers "
+        "were measured before, some on other machines: the end of each page says where.\n\n"
+        f"## This machine\n\n{table(('property', 'value'), machine)}\n\n"
+        f"## Versions\n\n{table(('package', 'version'), list(versions.items()))}\n\n"
+        f"## Pages\n\n{table(('page', 'changed parameters', 'seconds'), runs)}\n"
     )
 
 

@@ -36,15 +36,11 @@ def read(path: Path) -> Template:
         notebook = nbformat.read(path, as_version=4)
     except (ValueError, OSError) as error:
         raise UserError(f"{path} is not a readable notebook: {error}") from error
-    return Template(path.stem, path, _declared(path, notebook))
-
-
-def _declared(path: Path, notebook: nbformat.NotebookNode) -> dict[str, object]:
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if len(cells) != 1:
         raise UserError(f"{path} has {len(cells)} cells tagged `parameters`: it needs exactly one")
     try:
-        return literals(cells[0].source)
+        return Template(path.stem, path, literals(cells[0].source))
     except (ValueError, SyntaxError) as error:
         raise UserError(f"{path}: parameters are plain literals, {error}") from error
 
@@ -73,8 +69,8 @@ def select(names: list[str] | None, folder: Path | None = None) -> list[Template
 def _called(name: str, known: list[Template]) -> Template:
     stem = Path(name).stem
     for template in known:
-        number = template.name.split("_")[0]
-        if stem in (template.name, number, number.lstrip("0"), template.name.split("_", 1)[1]):
+        number, _, study = template.name.partition("_")
+        if stem in (template.name, number, number.lstrip("0"), study):
             return template
     names = [template.name for template in known]
     near = get_close_matches(stem, names, n=3, cutoff=0.4) or names
@@ -95,5 +91,5 @@ def parameters_for(template: Template, purpose: str) -> dict[str, object]:
     """The page's parameters in notebooks/parameters/<purpose>.yml (smoke or publish), by number."""
     file = paths.NOTEBOOKS / "parameters" / f"{purpose}.yml"
     entries = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
-    named = {str(page).zfill(2): given for page, given in (entries or {}).items()}
-    return named.get(template.name.partition("_")[0], {})
+    number = template.name.partition("_")[0].lstrip("0")
+    return {str(page): given for page, given in entries.items()}.get(number, {})

@@ -11,7 +11,6 @@ from filelock import FileLock
 from torch import Tensor
 
 from headbook.looking.ours import SOURCE, TARGET
-from headbook.machine import exchange
 from headbook.models import checkpoint
 from headbook.recipes import weights_folder
 from headbook.runs import record
@@ -29,7 +28,8 @@ def publish_weights(name: str, store: Store) -> Path:
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
     under way the checkpoint that it would resume from. The record says which, after how many
     updates of those planned, and holds the files' digests. A kill leaves the old folder or the new
-    one. UserError for a model that is not begun, or an update that it did not save.
+    one; between two renamings, for less than a millisecond, neither is in its place. UserError for
+    a model that is not begun, or an update that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)
@@ -49,9 +49,9 @@ def publish_weights(name: str, store: Store) -> Path:
     final = weights_folder(name)
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.parent / f".{final.name}.lock"):
-        aside = final.with_name(f".{final.name}.partial")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
+        work = final.with_name(f".{final.name}.partial")
+        shutil.rmtree(work, ignore_errors=True)
+        (aside := work / "new").mkdir(parents=True)
         halves = {each: tensor.to(torch.bfloat16) for each, tensor in tensors.items()}
         checkpoint.write(aside / BEST, halves, note)
         for subwords in (SOURCE, TARGET):
@@ -72,8 +72,10 @@ def publish_weights(name: str, store: Store) -> Path:
         }
         (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
         synced(aside)
-        exchange(aside, final)
-        shutil.rmtree(aside, ignore_errors=True)
+        if final.exists():
+            final.rename(work / "old")
+        aside.rename(final)
+        shutil.rmtree(work, ignore_errors=True)
     return final
 
 

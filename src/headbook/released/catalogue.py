@@ -1,6 +1,5 @@
 """The released models headbook knows by name: `data/models.toml` as objects, and their folders."""
 
-import difflib
 import importlib.util
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,6 @@ UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
 INSTALL = paths.install("models")
-READERS = ("firefox", "hugging-face", "onnx", "whisper")
 
 
 @dataclass(frozen=True)
@@ -68,50 +66,16 @@ class Entry:
             raise UserError(f"{file} is not the file of data/models.toml; run {self.install}")
 
 
-def catalogue(file: Path | None = None) -> dict[str, Entry]:
-    """Every released model by name, in the order of `data/models.toml` (or of another such file).
-
-    UserError where the file is missing or an entry is wrong.
-    """
-    return _read(file or paths.DATA / "models.toml")
-
-
 @cache
-def _read(file: Path) -> dict[str, Entry]:
+def catalogue() -> dict[str, Entry]:
+    """Every released model by name, in the order of `data/models.toml`."""
     found = {}
-    for name, table in entries(file).items():
-        if table.get("kind") != RELEASED:
-            continue
-        try:
+    for name, table in entries(paths.DATA / "models.toml").items():
+        if table.get("kind") == RELEASED:
             table["languages"] = tuple(table["languages"])
             table["files"] = tuple(Remote(**row) for row in table.get("files", ()))
-            entry = found[name] = Entry(name=name, **table)
-            if entry.reader not in READERS:
-                raise ValueError(f"no reader is called {entry.reader!r}")
-            if sum(map(bool, (entry.package and entry.folder, entry.url, entry.id))) != 1:
-                raise ValueError("it names no place, or more than one")
-        except (TypeError, KeyError, ValueError) as error:
-            raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
+            found[name] = Entry(name=name, **table)
     return found
-
-
-def entry(name: str, reader: str = "") -> Entry:
-    """The released model of that name, of this reader where one is named.
-
-    UserError for another reader's model, and for an unknown name, which may have been meant as a
-    folder: it names those spelt alike.
-    """
-    known = catalogue()
-    if name in known:
-        if reader not in ("", known[name].reader):
-            raise UserError(f"{name} is no {reader} model: load it with its own reader")
-        return known[name]
-    names = [each for each, entry in known.items() if reader in ("", entry.reader)]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:3]
-    kind = f"{reader} model" if reader else "model"
-    raise UserError(
-        f"no folder and no released {kind} is called {name!r}: did you mean {', '.join(near)}?"
-    )
 
 
 def place(entry: Entry) -> str:
@@ -127,11 +91,9 @@ def place(entry: Entry) -> str:
 def folder_of(entry: Entry) -> Path:
     """The folder with a model's files: its package's, or the downloads, fetched when not there.
 
-    UserError where the package is not installed, a file cannot be fetched or is another than the
-    catalogue says, and for a model of the hub, which `transformers` keeps itself.
+    UserError where the package is not installed, and where a file cannot be fetched or is another
+    than the catalogue says. A model of the hub has none: `transformers` keeps it itself.
     """
-    if entry.id:
-        raise UserError(f"{entry.name} has no folder: it is {entry.id} on the Hugging Face hub")
     if entry.package:
         module, _, inner = entry.folder.partition("/")
         found = importlib.util.find_spec(module)

@@ -7,7 +7,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,16 +17,16 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from headbook.models.attention import MemoryMask
-from headbook.models.greedy import START, greedily
+from headbook.models.greedy import greedily
 from headbook.models.loaded import Candidates, Ids, Span, there
 from headbook.released import pruned
-from headbook.released.catalogue import UNKNOWN, entry, folder_of
+from headbook.released.catalogue import UNKNOWN, Entry
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import Shortlist, read_shortlist
 from headbook.released.student import EOS, Shape, Student
-from headbook.text.batches import Batch, in_order, last
+from headbook.text.batches import Batch, collate, in_order
 from headbook.types import UserError
 
 END = "</s>"
@@ -67,7 +67,7 @@ class FirefoxModel:
             raise UserError(f"{len(sentences)} sentences have {len(targets)} translations")
         sources = self._encoded(self.source, sentences)
         wanted = [[EOS]] * len(sources) if targets is None else self._encoded(self.target, targets)
-        return batches_of(sources, wanted, tokens)
+        return list(in_order(list(zip(sources, wanted, strict=True)), tokens, batch_of))
 
     def _encoded(self, vocabulary: Pieces, sentences: Sequence[str]) -> list[list[int]]:
         rows = [[*ids, EOS] for ids in vocabulary.encode(sentences)]
@@ -147,62 +147,24 @@ class FirefoxModel:
         return greedily(self.network, memory, mask, limits, allowed, EOS)
 
 
-def batches_of(sources: Sequence[Ids], targets: Sequence[Ids], tokens: int) -> list[Batch]:
-    """Ids that end in EOS as batches of at most `tokens` padded tokens a side."""
-    return list(in_order(list(zip(sources, targets, strict=True)), tokens, batch_of))
-
-
 def batch_of(pairs: Sequence[tuple[Ids, Ids]], sentences: Sequence[int]) -> Batch:
-    """One batch of ids that end in EOS, its rows in this order."""
-    source, source_real = _padded([source for source, _ in pairs])
-    target, target_real = _padded([target for _, target in pairs])
-    start = torch.full((len(pairs), 1), START)
-    return Batch(
-        source=source,
-        target_in=torch.cat([start, target[:, :-1]], dim=1),
-        target_out=target,
-        sentences=torch.tensor(sentences, dtype=torch.long),
-        source_real=source_real,
-        source_special=last(source_real),
-        target_real=target_real,
-        input_special=(torch.arange(target.shape[1]) == 0).repeat(len(pairs), 1),
-        output_special=last(target_real),
-    )
+    """One batch of ids that end in EOS, which fills rows on the right too, in this order."""
+    filled = collate(pairs, sentences)
+    real = [
+        torch.arange(ids.shape[1]) < torch.tensor([len(row) for row in side])[:, None]
+        for ids, side in zip(
+            (filled.source, filled.target_out), zip(*pairs, strict=True), strict=True
+        )
+    ]
+    return replace(filled, source_real=real[0], target_real=real[1])
 
 
-def _padded(rows: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-    """Rows as one matrix, filled with EOS on the right, and the mask of what is not filling."""
-    lengths = torch.tensor([len(row) for row in rows])
-    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, EOS)
-    return ids, torch.arange(ids.shape[1]) < lengths[:, None]
-
-
-def load_firefox(name: str) -> FirefoxModel:
-    """A Firefox model of the catalogue by its name, or that of a folder by its path.
-
-    Raises UserError where it is not known, not installed and not to be fetched, and as
-    `read_folder` does.
-    """
-    if Path(name).is_dir():
-        return read_folder(Path(name))
-    known = entry(name, "firefox")
-    source, target = known.languages
-    digest = None if known.sha256 == UNKNOWN else known.sha256
-    return read_folder(folder_of(known), name, (source, target), digest, known.licence)
-
-
-def read_folder(
-    folder: Path,
-    name: str | None = None,
-    languages: tuple[str, str] | None = None,
-    sha256: str | None = None,
-    licence: str = LICENCE,
-) -> FirefoxModel:
+def read_folder(folder: Path, entry: Entry | None = None) -> FirefoxModel:
     """The student in a folder: `model*.bin`, `vocab*.spm` (or one a side) and maybe `lex*.bin`.
 
     Files may be gzipped, as Mozilla publishes them. Raises UserError where a file is missing,
-    damaged or of another architecture, where the model's digest is not `sha256`, and where neither
-    `languages` nor the model file's name (`model.enpt.….bin`) says them.
+    damaged or of another architecture, where the model is another than the one of the `entry`, and
+    where there is none and the file's name (`model.enpt.….bin`) does not say its languages.
     """
     if (folder / STUDENT).is_file():
         network, origin, languages = _written(folder)
@@ -210,11 +172,13 @@ def read_folder(
         path = _only(folder, "model*.bin")
         content = _content(path)
         digest = hashlib.sha256(content).hexdigest()
-        if sha256 is not None and digest != sha256:
-            raise UserError(f"{path} has sha256 {digest}, not {sha256}: install or fetch it again")
+        if entry and entry.sha256 not in (UNKNOWN, digest):
+            raise UserError(
+                f"{path} has sha256 {digest}, not that of data/models.toml: fetch it again"
+            )
         network = read_student(read_marian(content, str(path)), str(path))
-        origin = f"{licence}; {path.name}, sha256 {digest}"
-        languages = languages or _languages(path)
+        origin = f"{entry.licence if entry else LICENCE}; {path.name}, sha256 {digest}"
+        languages = entry.languages if entry else _languages(path)
     sizes = network.shape.source_vocabulary, network.shape.target_vocabulary
     sides = ("vocab*.spm",) if network.shape.shared else ("srcvocab*.spm", "trgvocab*.spm")
     read = [_vocabulary(_only(folder, side), size)
@@ -223,9 +187,8 @@ def read_folder(
     if any(folder.glob("lex*.bin*")):
         lexicon = _only(folder, "lex*.bin")
         shortlist = read_shortlist(_content(lexicon), str(lexicon), *sizes)
-    return FirefoxModel(
-        name or str(folder), origin, languages, network, read[0], read[-1], shortlist, folder
-    )
+    name = entry.name if entry else str(folder)
+    return FirefoxModel(name, origin, languages, network, read[0], read[-1], shortlist, folder)
 
 
 def save(model: FirefoxModel, folder: Path) -> None:

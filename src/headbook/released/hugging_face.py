@@ -16,6 +16,7 @@ from headbook.models.loaded import UNDETERMINED, Loaded, Span
 from headbook.released import smiles, vision
 from headbook.released.hugging_files import (
     SEEING,
+    check_tokens,
     keep,
     located,
     quiet,
@@ -138,6 +139,7 @@ def load(
     if kept is not None and kept.is_dir():
         place = replace(place, where=str(kept), options={"local_files_only": True})
     config = read(place, "AutoConfig")
+    check_tokens(place, config)
     # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
     gguf = "gguf_file" in place.options
     own = "AutoImageProcessor" if config.model_type in SEEING else "AutoTokenizer"

@@ -66,13 +66,6 @@ def located(place: str | Path, revision: str | None = None) -> Place:
     UserError where it holds no model, or another than the catalogue says, for an adapter without
     `peft`, and for a revision of what is not on the hub.
     """
-    found = _located(place, revision)
-    if revision is not None and found.folder is not None:
-        raise UserError(f"{found.name} is a folder and has no revision {revision}: leave it out")
-    return found
-
-
-def _located(place: str | Path, revision: str | None) -> Place:
     entry = None if isinstance(place, Path) else entry_of(place)
     folder = folder_of(entry) if entry and not entry.id else _path(place)
     name = entry.name if entry else str(place)
@@ -81,6 +74,8 @@ def _located(place: str | Path, revision: str | None) -> Place:
         options = {"local_files_only": only_cached(name, where)}
         options |= {"revision": revision} if revision else {}
         return Place(name, where, None, entry, options)
+    if revision is not None:
+        raise UserError(f"{name} is a folder and has no revision {revision}: leave it out")
     if (folder / ADAPTER).is_file():
         return _adapted(folder)
     options: dict[str, Any] = {"local_files_only": True}
@@ -89,27 +84,25 @@ def _located(place: str | Path, revision: str | None) -> Place:
         folder, options = file.parent, options | {"gguf_file": file.name}
     elif not (folder / "config.json").is_file():
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
-    # The library would go on with a tokenizer that knows no words.
-    elif not any(any(folder.glob(each)) for each in VOCABULARIES):
-        settings = _settings(folder / "config.json")
-        if SENSES & set(settings) and settings.get("model_type") not in SEEING:
-            raise UserError(
-                f"{place} reads images or sound; of such models {', '.join(SEEING)} are looked at"
-            )
-        if not SENSES & set(settings):
-            raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None:
         there = (folder / name for name in WEIGHTS if (folder / name).is_file())
         entry.check(weights or next(there, folder / WEIGHTS[0]))
     return Place(name, str(folder), folder, entry, options)
 
 
-def _settings(file: Path) -> dict[str, Any]:
-    """The settings of a configuration; none where it is damaged."""
-    try:
-        return dict(json.loads(file.read_text("utf-8")))
-    except (ValueError, TypeError):
-        return {}
+def check_tokens(place: Place, config: Any) -> None:
+    """UserError for a folder without a tokenizer: the library would go on with one that knows no
+    words."""
+    if place.folder is None or "gguf_file" in place.options or config.model_type in SEEING:
+        return
+    if any(any(Path(place.where).glob(each)) for each in VOCABULARIES):
+        return
+    if any(hasattr(config, each) for each in SENSES):
+        seeing = ", ".join(SEEING)
+        raise UserError(
+            f"{place.name} reads images or sound; of such models {seeing} are looked at"
+        )
+    raise UserError(f"{place.name}: no tokenizer in {place.folder}; copy the model's there")
 
 
 def _adapted(folder: Path) -> Place:
@@ -288,25 +281,23 @@ def _reader(config: Any, gguf: bool) -> str:
     """
     from transformers.models.auto import modeling_auto as known
 
-    architecture = (getattr(config, "architectures", None) or ["none"])[0]
+    architecture = (config.architectures or [""])[0]
     if architecture.endswith("EncoderModel"):
         return "AutoModelForTextEncoding"
     if config.is_encoder_decoder:
         return "AutoModelForSeq2SeqLM"
-    if gguf and architecture == "none":
-        architecture = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
-    if architecture == known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type):
+    if gguf and not architecture:
         return "AutoModelForCausalLM"
-    if architecture == known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(config.model_type):
-        return "AutoModelForImageTextToText"
-    masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
-    # ELECTRA's discriminator is trained to tell replaced tokens and predicts none.
-    if architecture == masked or architecture.removesuffix("ForPreTraining") not in (
-        architecture,
-        "Electra",
+    for reader, names in (
+        ("AutoModelForCausalLM", known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+        ("AutoModelForImageTextToText", known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
+        ("AutoModelForMaskedLM", known.MODEL_FOR_MASKED_LM_MAPPING_NAMES),
     ):
-        return "AutoModelForMaskedLM"
-    return "AutoModel"
+        if architecture == names.get(config.model_type):
+            return reader
+    # ELECTRA's discriminator is trained to tell replaced tokens and predicts none.
+    masked = architecture.endswith("ForPreTraining") and config.model_type != "electra"
+    return "AutoModelForMaskedLM" if masked else "AutoModel"
 
 
 @contextmanager

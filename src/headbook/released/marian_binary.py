@@ -5,7 +5,6 @@ array; the names, the shapes, some padding, the data.
 """
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import yaml
@@ -18,17 +17,13 @@ OPTIONS = "special:model.yml"
 EMBEDDINGS = "Wemb"  # ends the name of every embedding matrix
 UNUSED = "_QuantMultA"  # ends the names of scales of activations, which nothing here quantises
 
-
-@dataclass(frozen=True)
-class MarianFile:
-    """The arrays of a model by name, float32 and shaped as the file's header says: [in, out]."""
-
-    options: dict
-    arrays: dict[str, np.ndarray]
+MarianFile = tuple[dict, dict[str, np.ndarray]]
+"""Options and arrays of a model."""
 
 
 def read_marian(content: bytes, name: str) -> MarianFile:
-    """The content of a model file; `name` stands in errors.
+    """The content of a model file: its options, and its arrays by name, float32 and shaped as the
+    file's header says: [in, out]. `name` stands in errors.
 
     Raises UserError where the file is cut, is another format or another version.
     """
@@ -66,7 +61,7 @@ def _read(content: bytes) -> MarianFile:
         at += length
     if at != len(content):
         raise ValueError(f"{len(content):,} bytes, and {at:,} by its header")
-    return MarianFile(dict(options[OPTIONS]), arrays)
+    return options[OPTIONS], arrays
 
 
 def _text(data: bytes) -> str:

@@ -1,8 +1,8 @@
 """A student's sizes and weights from a Marian file; other architectures are refused."""
 
 import re
-from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +22,8 @@ REQUIRED = {
     "transformer-pool": (False, None),
 }
 """Values of the options that the names of the arrays do not tell."""
+EMBEDDINGS = {True: ("Wemb", "Wemb"), False: ("encoder_Wemb", "decoder_Wemb")}
+"""Of source and target, whether they are shared or not."""
 
 
 def read_student(file: MarianFile, name: str) -> Student:
@@ -30,36 +32,38 @@ def read_student(file: MarianFile, name: str) -> Student:
     Raises UserError for another architecture: another value of an option, an array too many or too
     few, or one of another shape than the others have.
     """
+    options, arrays = file
     for option, allowed in REQUIRED.items():
-        if (value := file.options.get(option)) not in allowed:
+        if (value := options.get(option)) not in allowed:
             raise UserError(
                 f"{name} is another architecture: {option} is {value!r}, and only "
                 f"{' or '.join(map(repr, allowed))} can be read"
             )
     try:
-        shape = _shape(file)
+        shape = _shape(arrays, int(options["transformer-heads"]))
         with torch.device("meta"):  # no numbers are drawn that the file's would replace
             student = Student(shape)
-        names = dict(_names(shape))
-        if other := set(file.arrays) ^ set(names.values()):
+        known = names(shape)
+        theirs = {ours: known[ours] for ours in student.state_dict()}
+        if other := set(arrays) ^ set(theirs.values()):
             raise ValueError(f"{min(other)} is missing or too many")
-        state = {ours: _laid_out(file, ours, names[ours]) for ours in student.state_dict()}
+        state = {ours: _laid_out(arrays[each], ours) for ours, each in theirs.items()}
         student.load_state_dict(state, assign=True)
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (KeyError, ValueError, RuntimeError, UserError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise UserError(f"{name} is another architecture, or damaged: {reason}") from None
     return student.eval()
 
 
-def _shape(file: MarianFile) -> Shape:
-    arrays = file.arrays
-    shared, heads = "Wemb" in arrays, int(file.options["transformer-heads"])
-    source, target = (arrays[name].shape for name in _embeddings(shared))
-    if source[1] % (2 * heads):
-        raise ValueError(f"{heads} heads are no share of a width of {source[1]}")
+def _shape(arrays: dict[str, np.ndarray], heads: int) -> Shape:
+    shared = "Wemb" in arrays
+    source, target = (arrays[name].shape for name in EMBEDDINGS[shared])
+    layers = [
+        len({found[0] for name in arrays if (found := re.match(rf"{stack}_l\d+", name))})
+        for stack in ("encoder", "decoder")
+    ]
     return Shape(
-        encoder_layers=_layers(arrays, "encoder"),
-        decoder_layers=_layers(arrays, "decoder"),
+        *layers,
         width=source[1],
         heads=heads,
         encoder_inner=arrays["encoder_l1_ffn_W1"].shape[1],
@@ -70,55 +74,38 @@ def _shape(file: MarianFile) -> Shape:
     )
 
 
-def _layers(arrays: dict, stack: str) -> int:
-    return len({found[0] for name in arrays if (found := re.match(rf"{stack}_l\d+", name))})
-
-
-def _laid_out(file: MarianFile, ours: str, theirs: str) -> Tensor:
-    given = file.arrays[theirs]
+def _laid_out(given: np.ndarray, ours: str) -> Tensor:
     if ours.endswith("bias") or "norm" in ours:
         given = given.reshape(-1)
-    elif not theirs.endswith("Wemb"):
+    elif "tokens" not in ours:
         given = given.T  # torch multiplies by [out, in]
     return torch.from_numpy(given.copy("C"))
 
 
-def _names(shape: Shape) -> Iterator[tuple[str, str]]:
-    """Every parameter of ours and the array it is read from."""
-    yield from zip(("source.weight", "target.weight"), _embeddings(shape.shared), strict=True)
-    yield "bias", "decoder_ff_logit_out_b"
-    for layer in range(shape.encoder_layers):
-        ours, theirs = f"encoder.{layer}", f"encoder_l{layer + 1}"
-        yield from _attention(f"{ours}.attention", f"{theirs}_self")
-        yield from _feed_forward(ours, theirs)
-    for layer in range(shape.decoder_layers):
-        ours, theirs = f"decoder.{layer}", f"decoder_l{layer + 1}"
-        yield f"{ours}.recurrence.candidate.weight", f"{theirs}_rnn_W"
-        yield f"{ours}.recurrence.forget.weight", f"{theirs}_rnn_Wf"
-        yield f"{ours}.recurrence.forget.bias", f"{theirs}_rnn_bf"
-        yield from _norm(f"{ours}.recurrence_norm", f"{theirs}_rnn_ffn")
-        yield from _attention(f"{ours}.cross", f"{theirs}_context")
-        yield from _feed_forward(ours, theirs)
+def names(shape: Shape) -> dict[str, str]:
+    """Our name of every parameter, and the array it is read from."""
+    sides = ("source.tokens.weight", "target.tokens.weight")
+    found = dict(zip(sides, EMBEDDINGS[shape.shared], strict=True))
+    found["bias"] = "decoder_ff_logit_out_b"
+    inside = _block("feed_forward", "ffn", {"inner": "1", "outer": "2"}, "ffn")
+    attends = {"query": "q", "key": "k", "value": "v", "output": "o"}
+    encoder = _block("attention", "self", attends, "Wo") | inside
+    decoder = _block("attention", "rnn", {"candidate": "", "forget": "f"}, "ffn") | inside
+    decoder |= _block("cross", "context", attends, "Wo")
+    stacks = ("encoder", shape.encoder_layers, encoder), ("decoder", shape.decoder_layers, decoder)
+    for stack, layers, block in stacks:
+        for layer in range(layers):
+            for ours, theirs in block.items():
+                found[f"{stack}.{layer}.{ours}"] = f"{stack}_l{layer + 1}_{theirs}"
+    return found
 
 
-def _embeddings(shared: bool) -> tuple[str, str]:
-    return ("Wemb", "Wemb") if shared else ("encoder_Wemb", "decoder_Wemb")
-
-
-def _attention(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    for part in ("query", "key", "value", "output"):
-        yield f"{ours}.{part}.weight", f"{theirs}_W{part[0]}"
-        yield f"{ours}.{part}.bias", f"{theirs}_b{part[0]}"
-    yield from _norm(f"{ours}_norm", f"{theirs}_Wo")
-
-
-def _feed_forward(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    for number, part in enumerate(("first", "second"), start=1):
-        yield f"{ours}.feed_forward.{part}.weight", f"{theirs}_ffn_W{number}"
-        yield f"{ours}.feed_forward.{part}.bias", f"{theirs}_ffn_b{number}"
-    yield from _norm(f"{ours}.feed_forward_norm", f"{theirs}_ffn_ffn")
-
-
-def _norm(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    yield f"{ours}.weight", f"{theirs}_ln_scale"
-    yield f"{ours}.bias", f"{theirs}_ln_bias"
+def _block(ours: str, theirs: str, linears: dict[str, str], norm: str) -> dict[str, str]:
+    """The parameters of one block and of the norm behind it."""
+    found = {}
+    for name, end in linears.items():
+        found[f"{ours}.{name}.weight"] = f"{theirs}_W{end}"
+        found[f"{ours}.{name}.bias"] = f"{theirs}_b{end}"
+    found[f"around_{ours}.norm.weight"] = f"{theirs}_{norm}_ln_scale"
+    found[f"around_{ours}.norm.bias"] = f"{theirs}_{norm}_ln_bias"
+    return found

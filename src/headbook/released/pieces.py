@@ -3,21 +3,14 @@
 `sentencepiece` itself breaks ties otherwise and cuts one sentence in 140 in another way.
 """
 
-import struct
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from headbook.extras import extras
 from headbook.models.loaded import Span
 from headbook.text.subwords import spans_of
 from headbook.types import UserError
-
-PIECE, NORMALISER, CHARSMAP = 1, 3, 2  # fields of a SentencePiece model, of its normaliser
-TEXT, SCORE, KIND = 1, 2, 3  # fields of a piece
-UNKNOWN = 2  # the kind of the piece for what has none
-VARINT, BYTES = 0, 2  # how protocol buffers lay out a field;
-WIDTHS = {1: 8, 5: 4}  # the others have so many bytes
 
 
 class Pieces:
@@ -27,9 +20,16 @@ class Pieces:
     """
 
     def __init__(self, content: bytes, name: str):
+        with extras():
+            from transformers.utils.sentencepiece_model_pb2_new import ModelProto
         try:
-            pieces, self.unknown, charsmap = _read(content)
+            read = ModelProto.FromString(content)
+            pieces = [(each.piece, each.score) for each in read.pieces]
+            self.unknown = [each.type for each in read.pieces].index(
+                ModelProto.SentencePiece.UNKNOWN
+            )
             unigram = models.Unigram(pieces, self.unknown, byte_fallback=False)
+            charsmap = read.normalizer_spec.precompiled_charsmap
             mapped = [normalizers.Precompiled(charsmap)] if charsmap else []
         except Exception as error:  # tokenizers raises bare Exception where its tables are damaged
             raise UserError(
@@ -62,47 +62,3 @@ class Pieces:
     def decode(self, ids: Sequence[int]) -> str:
         """Plain text of a sequence of ids."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
-
-
-@lru_cache(2)
-def _read(content: bytes) -> tuple[list[tuple[str, float]], int, bytes]:
-    """Pieces with their scores, the place of the unknown one, the normaliser's table."""
-    pieces, unknown, charsmap = [], [], b""
-    for field, value in _fields(content):
-        if field == PIECE:
-            piece = dict(_fields(value))
-            if piece.get(KIND) == UNKNOWN:
-                unknown.append(len(pieces))
-            (score,) = struct.unpack("<f", piece.get(SCORE, bytes(4)))
-            pieces.append((piece[TEXT].decode("utf-8"), score))
-        elif field == NORMALISER:
-            charsmap = dict(_fields(value)).get(CHARSMAP, b"")
-    if not unknown:
-        raise ValueError("no unknown piece")
-    return pieces, unknown[0], charsmap
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message of protocol buffers: its number and value, in order."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        layout = key & 7
-        if layout == VARINT:
-            value, at = _varint(message, at)
-        else:
-            length, at = _varint(message, at) if layout == BYTES else (WIDTHS[layout], at)
-            value, at = message[at : at + length], at + length
-        yield key >> 3, value
-    if at > len(message):
-        raise ValueError("it ends within a field")
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at

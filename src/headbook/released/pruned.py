@@ -11,26 +11,11 @@ import transformers
 from safetensors.torch import load_file, save_model
 from torch import nn
 
-from headbook.released.network import HuggingNetwork
 from headbook.types import UserError
 
 NOTE = "pruned.json"
 """Where a folder says that its layers are smaller than its configuration has them."""
 WEIGHTS = "model.safetensors"
-
-
-def again(network: Any) -> Any:
-    """A network whose blocks know their numbers of heads, after these changed."""
-    if not isinstance(network, HuggingNetwork):
-        return network
-    try:
-        return HuggingNetwork(network.model)
-    except (RuntimeError, IndexError) as error:
-        why = " ".join(str(error).split())[:80]
-        raise UserError(
-            f"{type(network.model).__name__} cannot do without just these heads ({why}); T5 can "
-            "lose the same heads of all its layers; shape='full' saves them as zeros"
-        ) from None
 
 
 def resize(layer: nn.Module) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from headbook.models.loaded import UNDETERMINED
 from headbook.released import tap
-from headbook.released.catalogue import catalogue, folder_of
+from headbook.released.catalogue import Entry
 from headbook.released.hugging_files import quiet, said
 from headbook.released.network import HuggingNetwork
 from headbook.released.tap import TappedBlock
@@ -131,15 +131,13 @@ class SpeechModel:
     spans = pieces = losses = encoded = translate = batches
 
 
-def load(place: str | Path) -> SpeechModel:
-    """The Whisper of the catalogue or in a folder: model.bin, config.json, tokenizer.json.
+def load(folder: Path, entry: Entry | None = None) -> SpeechModel:
+    """The Whisper in a folder: model.bin, config.json, tokenizer.json.
 
     UserError, in one line, for files that are missing, damaged or others than the catalogue's.
     """
     from transformers import WhisperFeatureExtractor
 
-    entry = None if isinstance(place, Path) else catalogue().get(place)
-    folder = folder_of(entry) if entry else Path(place)
     file, origin = folder / "model.bin", f"the folder {folder}"
     if entry is not None:
         entry.check(file)
@@ -153,7 +151,8 @@ def load(place: str | Path) -> SpeechModel:
     language = entry.languages[0] if entry else UNDETERMINED
     features = WhisperFeatureExtractor(feature_size=model.config.num_mel_bins)
     network = SpeechNetwork(model)
-    return SpeechModel(str(place), origin, (language, None), network, tokenizer, features)
+    name = entry.name if entry else str(folder)
+    return SpeechModel(name, origin, (language, None), network, tokenizer, features)
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

@@ -102,17 +102,8 @@ class TappedBlock(nn.Module):
         self.record: Recorder | None = None
         self.edits: Mapping[Point, Edit] = {}
         self.calls = 0
-        self._places = (module, projection)  # a tuple: the model's, not parts of this
-
-    @property
-    def module(self) -> nn.Module:
-        """The model's own attention module."""
-        return self._places[0]
-
-    @property
-    def projection(self) -> nn.Module | None:
-        """The model's own layer of W_O, where there is one."""
-        return self._places[1]
+        # the model's own, not parts of this
+        self.__dict__ |= {"module": module, "projection": projection}
 
     @property
     def output_weight(self) -> Float[Tensor, "model inner"]:
@@ -140,24 +131,21 @@ class TappedBlock(nn.Module):
         if (edit := self.edits.get(Point.CONTEXT)) is not None:
             call = replace(call, context=edit(call.context))
         if self.record is not None:
-            self._show(call)
+            if call.module.training and call.options.get("dropout"):
+                raise RuntimeError(f"{self.name} drops weights in training; call eval() to record")
+            self.record(Point.QUERIES, call.query)
+            self.record(Point.KEYS, call.spread(call.key))
+            self.record(Point.VALUES, call.spread(call.value))
+            self.record(Point.WEIGHTS, call.weights)
+            self.record(Point.CONTEXT, call.context)
+            # A recorder that does not say what it wants wants everything.
+            if Point.SCORES in getattr(self.record, "points", Point):
+                self.record(Point.SCORES, call.scores())
         return self.gated(call.context)
 
     def gated(self, context: Tensor) -> Float[Tensor, "batch head query dim"]:
         """The context times its heads' multipliers."""
         return context if self.gate is None else context * self.gate()[..., None, None]
-
-    def _show(self, call: Call) -> None:
-        if call.module.training and call.options.get("dropout"):
-            raise RuntimeError(f"{self.name} drops weights in training; call eval() to record")
-        self.record(Point.QUERIES, call.query)
-        self.record(Point.KEYS, call.spread(call.key))
-        self.record(Point.VALUES, call.spread(call.value))
-        self.record(Point.WEIGHTS, call.weights)
-        self.record(Point.CONTEXT, call.context)
-        # A recorder that does not say what it wants wants everything.
-        if Point.SCORES in getattr(self.record, "points", Point):
-            self.record(Point.SCORES, call.scores())
 
 
 @contextmanager
@@ -187,8 +175,7 @@ def readers(model: nn.Module, calls: list[Call], found: dict[int, nn.Module]) ->
 Listener = Callable[[Call], Tensor]
 """Gets a call and gives the context to go on with, [batch head query value]."""
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-_again: ContextVar[bool] = ContextVar("again", default=False)
+_listening: ContextVar[tuple[Listener | None, bool]] = ContextVar("listening")
 
 
 @contextmanager
@@ -198,12 +185,11 @@ def listening(listener: Listener, again: bool = False) -> Iterator[None]:
     With `again` gradients keep no layer's weights, which are computed again on the way back. They
     go by the contexts then, not by the weights of a call.
     """
-    tokens = _listener.set(listener), _again.set(again)
+    token = _listening.set((listener, again))
     try:
         yield
     finally:
-        for variable, token in zip((_listener, _again), tokens, strict=True):
-            variable.reset(token)
+        _listening.reset(token)
 
 
 def attend(
@@ -230,10 +216,10 @@ def attend(
         query, key, value, attention_mask = map(single, (query, key, value, attention_mask))
         options = {name: single(each) for name, each in options.items()}
     # of a device that torch knows by name alone checkpoints can say nothing
-    if _again.get() and torch.is_grad_enabled() and hasattr(torch, query.device.type):
+    listener, again = _listening.get((None, False))
+    if again and torch.is_grad_enabled() and hasattr(torch, query.device.type):
         eager = partial(checkpoint, eager, use_reentrant=False)
     context, weights = eager(module, query, key, value, attention_mask, **options)
-    listener = _listener.get()
     if listener is None:
         return context.to(own), weights
     # The listener's tensor is the one that the model goes on with: gradients are taken by it.

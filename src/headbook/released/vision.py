@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.extras import extras
-from headbook.released.catalogue import catalogue, folder_of
+from headbook.released.catalogue import Entry
 from headbook.released.hugging_files import quiet, said
 from headbook.released.network import HuggingNetwork
 from headbook.types import Kind, UserError
@@ -127,19 +127,17 @@ def of(model: Any, processor: Any, name: str, origin: str) -> VisionModel:
         return VisionModel(name, origin, VisionNetwork(model.base_model), *colours)
 
 
-def load_onnx(given: str | Path) -> VisionModel:
-    """The DINOv2 in an ONNX file, or of a name of the catalogue; what else the file computes from
-    its states is left out.
+def load_onnx(file: Path, entry: Entry | None = None) -> VisionModel:
+    """The DINOv2 in an ONNX file, or in that of an entry's folder; the rest of it is left out.
 
     UserError where the file's package or protobuf is missing, and for a file that is damaged,
     another than the catalogue's or no DINOv2.
     """
     from transformers import Dinov2Config, Dinov2Model
 
-    entry = catalogue().get(str(given))
-    file, origin = Path(given), f"the file {given}"
+    name, origin = str(file), f"the file {file}"
     if entry is not None:
-        file = next(folder_of(entry).glob("*.onnx"), folder_of(entry) / "the .onnx file")
+        name, file = entry.name, next(file.glob("*.onnx"), file / "the .onnx file")
         entry.check(file)
         origin = entry.origin
     try:
@@ -165,7 +163,7 @@ def load_onnx(given: str | Path) -> VisionModel:
         raise
     except Exception as error:  # protobuf's and the library's
         raise UserError(f"{file} holds no DINOv2 in ONNX, or is damaged ({said(error)})") from None
-    return of(model, COLOURS, entry.name if entry else str(given), origin)
+    return of(model, COLOURS, name, origin)
 
 
 def weights(file: Path) -> dict[str, Tensor]:
