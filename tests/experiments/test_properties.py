@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from refusing import refuses
 
 from headbook.experiments import meaning, properties
 from headbook.experiments.properties import identity, probed
@@ -45,5 +44,4 @@ def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     located = {"train.tsv": tmp_path / "train.tsv"}
     monkeypatch.setattr(meaning.download, "locate", lambda name: located)
-    assert meaning.paraphrases(1) == [("We all like you a lot.", "All of us like you very much.")]
-    refuses(lambda: meaning.paraphrases(2), "1 pairs")
+    assert meaning.paraphrases() == [("We all like you a lot.", "All of us like you very much.")]

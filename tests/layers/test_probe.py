@@ -2,11 +2,8 @@
 
 import numpy as np
 from refusing import refuses
-from sklearn.linear_model import RidgeClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from headbook.layers.probe import PENALTIES, control, divided, hits, hits_of, majority
+from headbook.layers.probe import control, divided, hits_of, majority
 
 CHANCE = np.random.default_rng(0)
 
@@ -21,22 +18,9 @@ def planted(count: int = 600) -> tuple[np.ndarray, np.ndarray]:
 def test_planted_labels_are_found_and_shuffled_ones_are_not():
     features, labels = planted()
     split = divided(600, 200)
-    assert hits(features, labels, split).mean() > 0.9
+    assert hits_of(features, [labels], split)[0].mean() > 0.9
     shuffled = CHANCE.permutation(labels)
-    assert hits(features, shuffled, split).mean() < majority(shuffled, split).mean() + 0.1
-
-
-def test_the_closed_form_is_that_of_scikit_learn():
-    features, labels = planted()
-    features = features @ CHANCE.normal(size=(7, 7)) + 5
-    noisy = np.where(CHANCE.random(600) < 0.4, CHANCE.permutation(labels), labels)
-    split = divided(600, 200)
-    fitted, held, scored = ((features[each], noisy[each]) for each in vars(split).values())
-    probes = [make_pipeline(StandardScaler(), RidgeClassifier(each)).fit(*fitted)
-              for each in PENALTIES]  # fmt: skip
-    best = max(probes, key=lambda probe: probe.score(*held))
-    expected = best.predict(scored[0]) == scored[1]
-    assert hits_of(features, [labels, noisy], split)[1].tolist() == expected.tolist()
+    assert hits_of(features, [shuffled], split)[0].mean() < majority(shuffled, split).mean() + 0.1
 
 
 def test_the_three_parts_share_no_item_and_leave_none_out():
@@ -56,5 +40,5 @@ def test_labels_of_many_types_come_as_often_as_labels_occur():
 
 def test_too_few_sentences_are_refused():
     refuses(lambda: divided(6, 3), "more sentences")
-    one_label = np.ones((20, 1)), np.array(["a"] * 20), divided(20, 5)
-    refuses(lambda: hits(*one_label), "two different labels")
+    one_label = np.ones((20, 1)), [np.array(["a"] * 20)], divided(20, 5)
+    refuses(lambda: hits_of(*one_label), "two different labels")

@@ -66,7 +66,8 @@ def test_the_most_frequent_tokens_without_the_reserved() -> None:
 
 def test_so_many_of_each_at_most_and_only_where_allowed() -> None:
     text = torch.tensor([5] * 100 + [6] * 3 + [7] * 50).roll(20)
-    found = occurrences(text, torch.tensor([6, 5]), 10, seed=0)
+    everywhere = torch.ones(153, dtype=torch.bool)
+    found = occurrences(text, torch.tensor([6, 5]), 10, 0, everywhere)
     assert text[found].bincount().tolist() == [0] * 5 + [10, 3]
     assert found.tolist() == sorted(set(found.tolist()))
     allowed = torch.arange(153) % 2 == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pandas as pd
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -53,9 +54,6 @@ def _selected(
     sentence = torch.arange(len(lengths)).repeat_interleave(lengths)
     # EOS comes last in its sentence's order, and is never reached: no share is so large.
     order = torch.rand(len(tokens), dtype=torch.float64, generator=generator) + (tokens == EOS)
-    drawn = (2 * sentence + order).argsort(stable=True)
-    first = lengths.cumsum(0) - lengths
-    rank = torch.empty_like(tokens)
-    rank[drawn] = torch.arange(len(tokens)) - first[sentence]
+    rank = pd.Series(order.numpy()).groupby(sentence.numpy()).rank(method="first")
     wanted = (SELECTED * (lengths - 1)).round().clamp(min=1)
-    return rank < wanted[sentence]
+    return torch.tensor(rank.to_numpy()) <= wanted[sentence]

@@ -1,9 +1,9 @@
 """Text to model a language on: lines of one language, and segments of one length made of them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from headbook.corpora.readers import ParallelCorpus, load
+from headbook.corpora.readers import load
 from headbook.text import download
 from headbook.text.batches import PAD, EncodedPair
 from headbook.text.files import text_lines
@@ -14,11 +14,9 @@ NO_SOURCE = (PAD + 1,)
 """Empty source side of a segment: a model without an encoder does not look there."""
 
 
-@dataclass(frozen=True)
-class PlainText:
+class PlainText(NamedTuple):
     """Lines that are not empty."""
 
-    name: str
     train: tuple[str, ...]
     valid: tuple[str, ...]
     test: tuple[str, ...]
@@ -32,27 +30,16 @@ def load_text(name: str, limit: int | None = None) -> PlainText:
     entry = registry().get(name)
     if entry is not None and entry.kind is CorpusKind.TEXT:
         files = download.locate(name)
-        parts = [_lines(text_lines(files[f"{split}.txt"])) for split in ("train", "valid", "test")]
+        parts = [text_lines(files[f"{split}.txt"]) for split in ("train", "valid", "test")]
     else:
-        parts = list(_english(load(name)))
-    train, valid, test = parts
-    return PlainText(name, train[:limit], valid, test)
-
-
-def _english(corpus: ParallelCorpus) -> Iterable[tuple[str, ...]]:
-    test = next(iter(corpus.tests.values()))
-    return (_lines(pairs.source) for pairs in (corpus.train, corpus.valid, test))
-
-
-def _lines(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (line.strip() for line in lines)))
+        pairs = load(name)
+        parts = [each.source for each in (pairs.train, pairs.valid, *pairs.tests.values())][:3]
+    train, valid, test = (tuple(filter(None, map(str.strip, part))) for part in parts)
+    return PlainText(train[:limit], valid, test)
 
 
 def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
-    """All lines as one text, cut into segments of `context` tokens; the remainder is dropped.
-
-    UserError for a text shorter than one segment.
-    """
+    """All lines as one text, cut into segments of `context` tokens; the remainder is dropped."""
     whole = [identity for line in encoded for identity in line]
     _require_one(len(whole), context)
     ends = range(context, len(whole) + 1, context)
@@ -60,10 +47,7 @@ def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
 
 
 def filled(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
-    """Segments of whole lines, padded to `context` where the next line has no room.
-
-    A line longer than `context` is cut. UserError for a text shorter than one segment.
-    """
+    """Segments of whole lines, longer ones cut, padded where the next line has no room."""
     lines = list(encoded)
     _require_one(sum(map(len, lines)), context)
     segments: list[list[int]] = [[]]

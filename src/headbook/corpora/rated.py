@@ -87,17 +87,13 @@ def spread(found: Sequence[Item], count: int) -> list[Item]:
 
 
 def read_rated(lines: Iterable[str]) -> list[Rated]:
-    """One sentence per line, a tree in brackets; UserError with the number of a malformed line."""
-    return [_sentence(line, number) for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def _sentence(line: str, number: int) -> Rated:
-    leaves = re.findall(r"\(([0-4]) ([^\s()]+)\)", line)
-    root = re.match(r"\(([0-4]) ", line)
-    if root is None or not leaves or line.count("(") != line.count(")"):
-        raise UserError(f"line {number}: {line[:40]!r} is no rated tree, such as (3 (2 a) (4 joy))")
-    words = tuple(ESCAPED.get(word, word.replace("\\/", "/")) for _, word in leaves)
-    return Rated(words, tuple(int(rating) for rating, _ in leaves), int(root[1]))
+    """One sentence per line, a tree in brackets, as (3 (2 a) (4 joy))."""
+    found = []
+    for line in filter(str.strip, lines):
+        leaves = re.findall(r"\(([0-4]) ([^\s()]+)\)", line)
+        words = tuple(ESCAPED.get(word, word.replace("\\/", "/")) for _, word in leaves)
+        found.append(Rated(words, tuple(int(rating) for rating, _ in leaves), int(line[1])))
+    return found
 
 
 def planted(count: int, seed: int) -> list[Rated]:

@@ -60,8 +60,7 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
         )
     dropped: Dropped = Counter()
     if entry.kind is CorpusKind.GENERATED:
-        parts = dict(zip(("train", "valid", "test"), controlled.split(), strict=True))
-        found = {split: Pairs(part.source, part.target) for split, part in parts.items()}
+        found = dict(zip(("train", "valid", "test"), controlled.split(), strict=True))
     elif entry.kind is CorpusKind.MIXTURE:
         found = _mixture(entry, dropped)
     else:

@@ -1,14 +1,13 @@
 """Pairs of key and value to be recalled: the two settings of Schlag et al. 2021, section 6.1."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Recall:
+class Recall(NamedTuple):
     """Sequences of keys with a value each, and where every key stands last.
 
     Keys and values are numbers below `last.shape[1]`; `last` is -1 for a key that does not occur.

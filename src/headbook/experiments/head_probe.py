@@ -9,7 +9,7 @@ parameters, so the loss is convex. Distances take the place of the weights in th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -29,8 +29,7 @@ def asking(tree: Tree) -> list[int]:
     return [word for word, (head, relation) in ends if head != ROOT and relation != "punct"]
 
 
-@dataclass(frozen=True)
-class Questions:
+class Questions(NamedTuple):
     """Every asking word with every other word of its sentence, and the one that is right.
 
     `features` are of the pair, `asking` and `candidate` rows in the words' vectors; the pairs of a
@@ -126,11 +125,11 @@ def hits(parts: Sequence[Questions], vectors: Sequence[Tensor | None] = (None,) 
         for part, v in zip(parts, vectors, strict=True)
     ]
     fitted = [fit(parts[0], scaled[0], ends[0], each) for each in PENALTIES]
-    given = [
-        [part.hits(scores(x, end, weights)) for weights in fitted]
-        for part, x, end in zip(parts[1:], scaled[1:], ends[1:], strict=True)
-    ]
-    return given[1][max(range(len(fitted)), key=lambda at: float(given[0][at].mean()))]
+
+    def hits_with(weights: Sequence[Tensor], part: int) -> Tensor:
+        return parts[part].hits(scores(scaled[part], ends[part], weights))
+
+    return hits_with(max(fitted, key=lambda each: float(hits_with(each, 1).mean())), 2)
 
 
 def fit(given: Questions, scaled: Tensor, ends: Tensor | None, penalty: float) -> list[Tensor]:

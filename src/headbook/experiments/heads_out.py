@@ -37,30 +37,22 @@ Arrays = dict[str, np.ndarray]
 def text_of(model: Translator, sentences: int) -> tuple[str, list[str], list[str]]:
     """Name, sources and references: of a model trained here the first test set of its corpus.
 
-    UserError where it has fewer sentences, and where nothing says what the model was trained on.
+    UserError where nothing says what the model was trained on.
     """
-    known = getattr(model, "corpus", RELEASED)
+    known = getattr(model, "corpus", RELEASED if "pt" in model.languages else "")
     if not known or "en" not in model.languages:
         raise UserError(f"{model.name} has no test text here: leave it out of `tested`")
     name, pairs = next(iter(corpus(known).tests.items()))
-    if not 0 < sentences <= len(pairs):
-        raise UserError(f"{sentences} sentences are asked for: {name} has {len(pairs):,}")
-    sides = (list(pairs.source[:sentences]), list(pairs.target[:sentences]))
+    sides = [list(each[:sentences]) for each in (pairs.source, pairs.target)]
     sides = sides if model.languages[0] == "en" else sides[::-1]
     return RELEASED if known == RELEASED else name, *sides
 
 
 @torch.inference_mode()
 def own(model: Translator, sources: Sequence[str]) -> list[EncodedPair]:
-    """Ids of every sentence and of its greedy translation; its text might be cut otherwise.
-
-    UserError for a translator of another library, which is not asked for ids.
-    """
+    """Ids of every sentence and of its greedy translation; its text might be cut otherwise."""
     if not hasattr(model, "greedy"):
-        raise UserError(
-            f"{model.name} gives text, and this needs the ids it translates into: name a model of "
-            "Firefox's or one that is trained here"
-        )
+        raise UserError(f"{model.name} gives text and no ids: name a Firefox model or one of ours")
     pairs = {}
     for batch in model.batches(sources, None, model.batch_tokens):
         found = model.greedy(batch, *encoded(model, batch), model.candidates(batch))
@@ -71,10 +63,7 @@ def own(model: Translator, sources: Sequence[str]) -> list[EncodedPair]:
 
 
 def own_by_id(model: Loaded, sources: Sequence[str]) -> list[Batch]:
-    """The sentences with their greedy translations: by id, or by text where a model gives no ids.
-
-    UserError for a model that does not translate.
-    """
+    """The sentences with their greedy translations: by id, or by text of a model without ids."""
     if not hasattr(model, "greedy"):
         return model.batches(sources, model.translate(sources), 1024)
     return [*in_order(own(model, sources), model.batch_tokens, model.one_batch)]
@@ -150,18 +139,16 @@ def effects(found: Arrays) -> pd.DataFrame:
 
 def added(nats: Float[np.ndarray, "mask sentence"], tokens: np.ndarray, name: str) -> pd.DataFrame:
     """Nats per token that each mask but the first adds to the first's loss, with intervals."""
-    tests = [increase(each, nats[0], tokens) for each in nats[1:]]
-    rows = [(test.difference, test.low, test.high) for test in tests]
-    return pd.DataFrame(rows, columns=[name, f"{name}_low", f"{name}_high"])
+    found = pd.DataFrame([vars(increase(each, nats[0], tokens)) for each in nats[1:]])
+    return found.drop(columns="p").set_axis([name, f"{name}_low", f"{name}_high"], axis=1)
 
 
 def changes(found: Int[np.ndarray, "mask sentence 10"]) -> pd.DataFrame:
     """What each mask but the first changes of the first's BLEU: interval, p, and p after Holm."""
     whole, *others = found
     samples = enough(len(others), LEVEL, SAMPLES)
-    tests = [paired(each, whole, samples) for each in others]
-    rows = [(test.difference, test.low, test.high, test.p) for test in tests]
-    frame = pd.DataFrame(rows, columns=["change", "change_low", "change_high", "p"])
+    frame = pd.DataFrame([vars(paired(each, whole, samples)) for each in others])
+    frame.columns = ["change", "change_low", "change_high", "p"]
     frame["p_holm"] = holm(frame["p"])
     frame["bleu"], frame["whole_bleu"] = [*map(corpus_bleu, others)], corpus_bleu(whole)
     return frame

@@ -1,6 +1,7 @@
 """Texts of one length with hidden words, and the loss of these (page 43)."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -11,23 +12,18 @@ from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.text.batches import EOS, Batch, EncodedPair
 from headbook.text.subwords import Subwords
-from headbook.types import UserError
 
 
 def joined_texts(
     subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
 ) -> list[EncodedPair]:
-    """Sentences in random order, joined, cut into texts, tokens hidden; UserError for too few."""
+    """Sentences in random order, joined, cut into texts, tokens hidden."""
     generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
-    whole, left = [], []
-    for at in torch.randperm(len(sentences), generator=generator).tolist():
-        left += [each for each in subwords.encode([sentences[at]])[0] if each != EOS]
-        while len(left) >= length - 1 and len(whole) < count:
-            whole.append([*left[: length - 1], EOS])
-            left = left[length - 1 :]
-        if len(whole) == count:
-            return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
-    raise UserError(f"these sentences make {len(whole)} texts of {length} tokens, not {count}")
+    order = torch.randperm(len(sentences), generator=generator).tolist()
+    rows = (subwords.encode([sentences[at]])[0] for at in order)
+    tokens = (each for row in rows for each in row if each != EOS)
+    whole = [[*islice(tokens, length - 1), EOS] for _ in range(count)]
+    return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
 
 
 def hidden_nats(model: Transformer, batch: Batch) -> Tensor:

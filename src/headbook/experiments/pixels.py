@@ -12,7 +12,6 @@ from jaxtyping import Float
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from headbook.experiments.learning import descent
 from headbook.models.attention import Attention
@@ -27,20 +26,16 @@ HELD_OUT = 297
 
 
 class PixelEncoder(nn.Module):
-    """Dosovitskiy et al. 2021 in small: pixels with learnt positions, pre-norm layers, a class from
-    the mean of the last states.
+    """Dosovitskiy et al. 2021 in small: pixels, row by row, with learnt positions, pre-norm layers,
+    a class from the mean of the last states."""
 
-    Pixels are numbers from 0 to 1, row by row. Its attention can be captured like a translation
-    model's.
-    """
-
-    def __init__(self, layers: int = 3, heads: int = 4, width: int = 32, classes: int = 10) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        config = TransformerConfig(1, 1, layers, 0, width, 2 * width, heads, dropout=0.0)
-        self.pixel = nn.Linear(1, width)
-        self.positions = nn.Parameter(0.5 * torch.randn(SIDE * SIDE, width))
-        self.encoder = nn.ModuleList(EncoderLayer(config, layer) for layer in range(layers))
-        self.norm, self.classes = nn.LayerNorm(width), nn.Linear(width, classes)
+        config = TransformerConfig(1, 1, 3, 0, 32, 64, 4, dropout=0.0)
+        self.pixel = nn.Linear(1, 32)
+        self.positions = nn.Parameter(0.5 * torch.randn(SIDE * SIDE, 32))
+        self.encoder = nn.ModuleList(EncoderLayer(config, layer) for layer in range(3))
+        self.norm, self.classes = nn.LayerNorm(32), nn.Linear(32, 10)
         self.apply(glorot)
 
     def attentions(self) -> Iterator[tuple[Kind, int, Attention]]:
@@ -61,19 +56,12 @@ def distance(weights: Float[Tensor, "image head query key"]) -> Float[Tensor, " 
     return (weights * torch.cdist(places, places)).sum(-1).mean((0, 2))
 
 
-def digits() -> tuple[Tensor, Tensor]:
-    """All images as pixels from 0 to 1, in a fixed random order, and the digits."""
-    found = load_digits()
-    order = torch.randperm(len(found.target), generator=torch.Generator().manual_seed(0))
-    return torch.from_numpy(found.data).float()[order] / 16, torch.from_numpy(found.target)[order]
-
-
 def train(model: PixelEncoder, images: Tensor, labels: Tensor, epochs: int) -> None:
     """Adam with a rate that rises and falls to 0; draws batches from torch's own generator."""
     steps = epochs * (len(images) // IMAGES)
     rate = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=RATE, total_steps=steps)
     descend = descent(model.parameters(), rate, lr=RATE, fused=False)
-    for _ in tqdm(range(epochs), desc="digits", unit="epoch", delay=2, leave=False):
+    for _ in range(epochs):
         for batch in torch.randperm(len(images))[: steps // epochs * IMAGES].view(-1, IMAGES):
             descend(cross_entropy(model(images[batch]), labels[batch]))
 
@@ -81,7 +69,10 @@ def train(model: PixelEncoder, images: Tensor, labels: Tensor, epochs: int) -> N
 def distances(seed: int, epochs: int) -> pd.DataFrame:
     """One row per layer and head after so many epochs: distance on held-out images in pixels, and
     the share of them that the model reads correctly."""
-    images, labels = digits()
+    found = load_digits()
+    order = torch.randperm(len(found.target), generator=torch.Generator().manual_seed(0))
+    images = torch.from_numpy(found.data).float()[order] / 16
+    labels = torch.from_numpy(found.target)[order]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = PixelEncoder()

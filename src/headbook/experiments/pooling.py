@@ -19,11 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 from headbook.corpora.rated import PLANTED
 from headbook.experiments.learning import descent
 from headbook.experiments.review_words import WIDTH, Pairs, reviews, vectors
-from headbook.models.pooled import PooledClassifier, Reader
+from headbook.models.pooled import PooledClassifier
 from headbook.results import cached
 from headbook.text.batches import bucket, epoch, pad
 
-Imposed, TOKENS = Sequence[np.ndarray], 1024  # padded, of a batch
+TOKENS = 1024  # padded, of a batch
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,14 @@ class Outputs(NamedTuple):
         return float(((self.p > 0.5) == [label for _, (label,) in pairs]).mean())
 
 
-def padded(weights: Imposed, rows: Sequence[int]) -> Tensor:
+def padded(weights: Sequence[np.ndarray], rows: Sequence[int]) -> Tensor:
     return pad_sequence([torch.from_numpy(weights[row]).float() for row in rows], True)
 
 
 @torch.no_grad()
-def outputs(model: PooledClassifier, pairs: Pairs, imposed: Imposed | None = None) -> Outputs:
+def outputs(
+    model: PooledClassifier, pairs: Pairs, imposed: Sequence[np.ndarray] | None = None
+) -> Outputs:
     """What a model gives for each sentence, with its own weights or imposed ones."""
     p, weights, scores = np.empty(len(pairs)), [None] * len(pairs), [None] * len(pairs)
     for rows in bucket(pairs, 4 * TOKENS, range(len(pairs))):
@@ -77,7 +79,7 @@ def outputs(model: PooledClassifier, pairs: Pairs, imposed: Imposed | None = Non
 def untrained(setting: Setting) -> PooledClassifier:
     """Words start from MiniLM's vectors, those of the planted corpus from random ones."""
     words = len(reviews(setting.corpus).words)
-    model = PooledClassifier(words, Reader(setting.reader), WIDTH, setting.uniform)
+    model = PooledClassifier(words, setting.reader, WIDTH, setting.uniform)
     if setting.corpus != PLANTED:
         model.words.weight.data.copy_(vectors(setting.corpus))
     return model

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from torch.nn.functional import normalize
 
+from headbook.looking.effects import loss
 from headbook.looking.importance import by_gradient
 from headbook.models.gates import all_heads, close_heads
 from headbook.models.loaded import Translator
@@ -100,13 +101,6 @@ def _losses(model: Translator, network: torch.nn.Module, batch: Batch) -> torch.
     return model.losses(batch, shortlist=True)
 
 
-def loss(model: Translator, pairs: Sequence[EncodedPair], tokens: int = 2_000) -> float:
-    """Nats per target token of the model as it stands, over its whole vocabulary."""
-    with torch.no_grad():
-        found = [model.losses(each) for each in in_order(pairs, tokens, model.one_batch)]
-    return float(torch.cat(found).mean())
-
-
 def orders(model: Translator, pairs: Sequence[EncodedPair], setting: Setting) -> dict[str, Heads]:
     """Orders in which the controls close heads: random, and the least important first.
 
@@ -137,8 +131,9 @@ def sweep(
         every = [head for head in all_heads(model.network) if head.kind in setting.kinds]
         gone = prune(model, pairs, setting, penalty, closed)
         of = {"model": model.name, "chosen": chosen, "penalty": penalty, "seed": setting.seed}
-        counts = {"kept": len(every) - len(gone), "of": len(every), "loss": loss(model, held)}
-        trainings.append(of | counts)
+        nats, tokens = loss(model, list(in_order(held, 2_000, model.one_batch)))
+        counts = {"kept": len(every) - len(gone), "of": len(every)}
+        trainings.append(of | counts | {"loss": nats.sum() / tokens.sum()})
         heads.extend({**of, "head": each.label, "kept": each not in gone} for each in every)
         return len(gone)
 

@@ -20,7 +20,6 @@ from headbook.layers import probe as linear
 from headbook.looking.text import text
 from headbook.statistics import Replicates, resampled_ratio, spread
 from headbook.text.trees import Tree
-from headbook.types import UserError
 
 FITTED_ON = {"ud-ewt": "ud-ewt", "ud-pud-en": "ud-ewt"}
 """Texts whose probes are fitted on the training part of a treebank; others are divided."""
@@ -28,7 +27,6 @@ DIMENSIONS = 32
 """Principal components of the word vectors that the probe of heads reads."""
 RELEASED, REDRAWN, NONE = "released", "drawn anew", "none"
 TASK, CONTROL = "task", "control task"
-HEAD, RELATION, TAG = "head", "relation", "part of speech"
 WEIGHTS, BOTH = "weights", "weights + words"
 OFFSETS = (-3, -2, -1, 1, 2, 3, 4)
 
@@ -56,19 +54,16 @@ def sample(name: str, sentences: int) -> Sample:
     """`sentences` of a text, a third of them scored; as many again, twice, to fit on where the
     text's treebank has a training part. UserError for a text without trees."""
     if name not in FITTED_ON:
-        trees = usable(text(name).trees, sentences, name)
+        trees = usable(text(name).trees, sentences)
         return Sample(trees, linear.divided(len(trees), len(trees) // 3))
-    fitted = usable(text(FITTED_ON[name], parts=["train"]).trees, 2 * sentences, name)
-    scored = usable(text(name, parts=["test"]).trees, sentences, name)
+    fitted = usable(text(FITTED_ON[name], parts=["train"]).trees, 2 * sentences)
+    scored = usable(text(name, parts=["test"]).trees, sentences)
     return Sample(fitted + scored, linear.divided(len(fitted + scored), len(scored)))
 
 
-def usable(trees: Sequence[Tree], count: int, name: str) -> list[Tree]:
+def usable(trees: Sequence[Tree], count: int) -> list[Tree]:
     """`count` tagged trees of 3 to 60 words, in which a word asks, from all over a text."""
-    found = [tree for tree in trees if 3 <= len(tree) <= 60 and tree.tags and asking(tree)]
-    if not found:
-        raise UserError(f"{name} has no tagged trees: name a treebank")
-    return spread(found, count)
+    return spread([t for t in trees if 3 <= len(t) <= 60 and t.tags and asking(t)], count)
 
 
 class Found(NamedTuple):
@@ -97,7 +92,7 @@ def heads(
     fitted, _, scored = parts
 
     def found(features: str, weights: str, right: Tensor, task: str = TASK) -> Found:
-        return Found(HEAD, features, weights, task, over(scored.sentence, right))
+        return Found("head", features, weights, task, over(scored.sentence, right))
 
     step = max(OFFSETS, key=lambda each: float(fitted.at(each).mean()))
     best = fitted.by_feature().mean(0).argmax()

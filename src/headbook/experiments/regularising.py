@@ -32,7 +32,8 @@ SETTINGS = {
 }
 NONE, TERMS = "no regulariser", tuple(map(str, Term))
 DISSIMILARITY = "output dissimilarity"
-STRENGTHS, RATE, SEEDS = (0.01, 0.1, 1.0), 0.1, 5
+WAYS = [(NONE, 0.0), (CONSTANT, 0.1), (V, 0.1)]
+WAYS += [(term, strength) for term in TERMS for strength in (0.01, 0.1, 1.0)]
 KEYS = ["task", "variant", "strength", "seed"]
 
 
@@ -77,26 +78,17 @@ def measured(setting: Setting, variant: str, strength: float, seed: int) -> pd.D
     return without_heads(setting, network, held).assign(**numbers)
 
 
-def sweep(
-    task: str,
-    setting: Setting,
-    strengths: Sequence[float] = STRENGTHS,
-    rate: float = RATE,
-    seeds: int = SEEDS,
-    terms: Sequence[str] = TERMS,
-) -> pd.DataFrame:
+def sweep(task: str, seeds: int) -> pd.DataFrame:
     """Seed 0 at every strength; the best by validation loss, the weaker of equals, with all seeds.
 
     The rows of `measured`, `chosen` where the strength is the best. Each training is kept.
-    """  # fmt: skip
-    first = [(NONE, 0.0), (CONSTANT, rate), (V, rate)]
-    first += [(term, each) for term in terms for each in strengths]
+    """
 
     def rows(ways: Sequence[tuple[str, float]], seeds: Sequence[int]) -> pd.DataFrame:
         runs = [dict(zip(KEYS[1:], (*way, seed), strict=True)) for seed in seeds for way in ways]
-        return each_kept(measured, setting, runs)
+        return each_kept(measured, SETTINGS[task], runs)
 
-    found = rows(first, [0])
+    found = rows(WAYS, [0])
     best = found.sort_values(["valid_nats", "strength"]).drop_duplicates("variant")
     chosen = list(zip(best["variant"], best["strength"], strict=True))
     if seeds > 1:
@@ -105,9 +97,9 @@ def sweep(
     return found.assign(task=task, chosen=[each in chosen for each in named])
 
 
-def sweeps(seeds: int = SEEDS) -> tuple[pd.DataFrame, pd.DataFrame]:
+def sweeps(seeds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Quality of every training of both tasks, and the changes of those that were chosen."""
-    rows = pd.concat([sweep(*each, seeds=seeds) for each in SETTINGS.items()])
+    rows = pd.concat([sweep(task, seeds) for task in SETTINGS])
     quality = rows.drop_duplicates(KEYS)[[*KEYS, "chosen", "valid_nats", "test_nats", "bleu"]]
     return quality, changes(rows)
 

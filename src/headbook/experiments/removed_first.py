@@ -5,7 +5,7 @@ rows are of three models with three seeds: 45 trainings of a minute.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from headbook.types import HeadId, Kind
 
 NONE, DRAWN = "none", "as many at random"
 BEFORE, AFTER = "before fine-tuning", "after fine-tuning"
-Row = tuple[str, str, float, float]
 
 
 def thirds(model: Loaded, seed: int) -> dict[str, list[HeadId]]:
@@ -44,35 +43,27 @@ def scored(found: Classifier, test: Sentences, removed: Sequence[HeadId]) -> tup
     return right / len(test.texts), nats / len(test.texts)
 
 
-def scores(
-    name: str, train: Sentences, test: Sentences, seed: int, tokens: int = TOKENS
-) -> Iterator[Row]:
-    """When heads were removed, which, accuracy, and cross-entropy in nats.
-
-    The encoder fine-tuned whole loses each set in turn; then it is fine-tuned without each, which
-    stays away.
-    """
-    heads = thirds(load(name), seed)
-    whole = tuned(load(name), train, seed, tokens)
-    for removed, own in heads.items():
-        yield AFTER, removed, *scored(whole, test, own)
-    for removed, own in heads.items():
-        if removed != NONE:
-            model = load(name)
-            with closed(model.network, own):
-                found = tuned(model, train, seed, tokens)
-            yield BEFORE, removed, *scored(found, test, own)
-
-
 def table(
     name: str, corpus: str, train: int, tested: int, seeds: Sequence[int], tokens: int = TOKENS
 ) -> pd.DataFrame:
-    """The scores of every seed, each with sentences of its own to learn from."""
-    rows = [
-        (name, corpus, train, tested, str(seed), *row)
-        for seed in seeds
-        for row in scores(name, *reviews(corpus, train, tested, seed), seed, tokens)
-    ]
+    """When heads were removed, which, accuracy, and cross-entropy in nats, by seed.
+
+    Each seed has sentences of its own to learn from. The encoder fine-tuned whole loses each set in
+    turn; then it is fine-tuned without each, which stays away.
+    """
+    rows = []
+    for seed in seeds:
+        learnt, test = reviews(corpus, train, tested, seed)
+        whose, heads = (name, corpus, train, tested, str(seed)), thirds(load(name), seed)
+        whole = tuned(load(name), learnt, seed, tokens)
+        for removed, own in heads.items():
+            rows.append((*whose, AFTER, removed, *scored(whole, test, own)))
+        del heads[NONE]
+        for removed, own in heads.items():
+            model = load(name)
+            with closed(model.network, own):
+                found = tuned(model, learnt, seed, tokens)
+            rows.append((*whose, BEFORE, removed, *scored(found, test, own)))
     columns = ["model", "corpus", "train", "tested", "seed", "when", "removed"]
     return pd.DataFrame(rows, columns=[*columns, "accuracy", "nats"])
 

@@ -12,14 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.readers import load as corpus
+from headbook.experiments.heads_out import text_of
+from headbook.looking.effects import Nats
 from headbook.looking.text import text
 from headbook.looking.weights import projections
 from headbook.models.capture import Point
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded, pooled
-from headbook.training.paired import Statistics, corpus_bleu, paired, statistics
-from headbook.types import Kind, UserError
+from headbook.training.paired import corpus_bleu, paired, statistics
+from headbook.types import Kind
 
 Terms = tuple[Tensor, Tensor, Tensor]
 """Mixing vectors [head, term], directions of queries and of keys [model, term]."""
@@ -64,14 +65,13 @@ class Reader:
     """Cost of a change: 1 − cosine of a sentence's vectors before and after.
 
     For a translator the rise of the loss on human translations, as a share of the mean before. A
-    sentence encoder reads `texts` (English by default), a translator sources and references (those
-    of NTREX). UserError for a translator of other languages than English and Portuguese.
+    sentence encoder reads English, a translator sources and references.
     """
 
-    def __init__(
-        self, model: Loaded, sentences: int, texts: Sequence[Sequence[str]] | None = None
-    ) -> None:
-        self.model, self.texts = model, texts or _texts(model, sentences)
+    def __init__(self, model: Loaded, sentences: int) -> None:
+        english, translates = text("ewt-sample", first=sentences), model.languages[1]
+        self.texts = text_of(model, sentences)[1:] if translates else [list(english.sentences)]
+        self.model = model
         self.batches = model.batches(*self.texts, tokens=1024)
         self.before, self.first = self._read(), None
 
@@ -85,7 +85,7 @@ class Reader:
     def bleu(self, count: int) -> dict[str, float | int]:
         """Of the first sentences' translations, and its change since the first call."""
         found = self.model.translate(self.texts[0][:count])
-        counted: Statistics = statistics(found, self.texts[1][: len(found)])
+        counted = statistics(found, self.texts[1][: len(found)])
         self.first = counted if self.first is None else self.first
         change = paired(counted, self.first)
         row = {"translated": count, "bleu": corpus_bleu(counted), "difference": change.difference}
@@ -97,18 +97,5 @@ class Reader:
         if len(self.texts) == 1:
             return torch.cat([pooled(self.model.encoded(each), each.source_mask)
                               for each in self.batches]).double()  # fmt: skip
-        nats = []
-        for each in self.batches:
-            rows = self.model.losses(each, shortlist=True).split(each.target_mask.sum(1).tolist())
-            nats += [row.double().sum() for row in rows]
-        return torch.stack(nats)
-
-
-def _texts(model: Loaded, sentences: int) -> list[list[str]]:
-    if model.languages[1] is None:
-        return [list(text("ewt-sample", first=sentences).sentences)]
-    if set(model.languages) != {"en", "pt"}:
-        raise UserError(f"{model.name}: references are known for en and pt alone")
-    (pairs,) = corpus("ntrex-pt").tests.values()
-    sides = [list(each[:sentences]) for each in (pairs.source, pairs.target)]
-    return sides if model.languages[0] == "en" else sides[::-1]
+        nats = Nats(self.model, shortlist=True)
+        return torch.cat([nats.read(each) for each in self.batches])

@@ -3,8 +3,6 @@
 The published rows of page 59 (500 sentences of PUD in English and in Portuguese) took two minutes.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
@@ -22,10 +20,8 @@ from headbook.looking.text import text
 from headbook.models.loaded import Loaded
 from headbook.results import table
 from headbook.statistics import LEVEL, drawn_within, holm, mean_of_known, within_layers
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
-READERS = {"firefox-en-pt": "ud-pud-en", "firefox-pt-en": "ud-pud-pt"}
-"""Two models, and the same sentences in the language that each reads."""
 POSITION = {"previous token": -1, "own token": 0, "next token": 1}
 FAMILIES = tuple(POSITION), ("special tokens", "rare words"), RELATIONS
 ROLES = tuple(role for family in FAMILIES for role in family)
@@ -35,32 +31,27 @@ SAME, MATCHED, CEILING = "same number", "matched", "same model, two halves"
 LAYER, UNTRAINED = "matched, another layer", "matched, drawn anew"
 BEYOND = "matched minus another layer"
 
-Scores = Float[np.ndarray, "layer head role"]
-Pair = tuple[Scores, Scores]
+Scores = Float[np.ndarray, "*batch layer head role"]
 
 
 def roles(sentences: int) -> pd.DataFrame:
     """One row per role and comparison, one for their mean, and one that compares two of these."""
-    pairs = compared([load(name) for name in READERS], tuple(READERS.values()), sentences)
+    first, *halves = role_scores(load("firefox-en-pt"), "ud-pud-en", sentences)
+    other = load("firefox-pt-en"), "ud-pud-pt", sentences  # the same in the language that it reads
+    second, *_ = role_scores(*other)
+    with without_knowledge(other[0].network, Null.DRAWN, 0):
+        untrained, *_ = role_scores(*other)
+    pairs = {
+        SAME: (first, second),
+        MATCHED: (first, left_out(first, second)),
+        LAYER: (first, left_out(first, np.roll(first, 1, axis=0))),
+        UNTRAINED: (first, left_out(first, untrained)),
+        CEILING: halves,
+    }
     frames = [shared(*pair).assign(heads=name) for name, pair in pairs.items()]
     layers = _resampled(*pairs[MATCHED]).mean(1) - _resampled(*pairs[LAYER]).mean(1)
     frames.append(table({"role": MEAN}, value=layers[:, None]).assign(heads=BEYOND))
     return pd.concat(frames, ignore_index=True).assign(sentences=sentences)
-
-
-def compared(models: Sequence[Loaded], texts: Sequence[str], sentences: int) -> dict[str, Pair]:
-    """The first model's scores, and those that they are compared with, by name."""
-    (first, *halves), (second, *_) = map(role_scores, models, texts, [sentences] * 2)
-    with without_knowledge(models[1].network, Null.DRAWN, 0):
-        untrained, *_ = role_scores(models[1], texts[1], sentences)
-    other = np.roll(first, 1, axis=0)
-    return {
-        SAME: (first, second),
-        MATCHED: (first, left_out(first, second)),
-        LAYER: (first, left_out(first, other)),
-        UNTRAINED: (first, left_out(first, untrained)),
-        CEILING: (halves[0], halves[1]),
-    }
 
 
 def role_scores(model: Loaded, name: str, sentences: int) -> list[Scores]:
@@ -69,10 +60,7 @@ def role_scores(model: Loaded, name: str, sentences: int) -> list[Scores]:
     batches = model.batches(treebank.sentences)
     of = measures(Kind.ENCODER, aligned(model, treebank), ranks_in(batches))
     sums = layer_sums(model.network, batches, Kind.ENCODER, of, 0)
-    found = [_scores(sums, half) for half in (None, 0, 1)]
-    if any(np.isnan(each).any() for each in found):
-        raise UserError(f"{sentences} sentences of {name} lack a relation: give more of them")
-    return found
+    return [_scores(sums, half) for half in (None, 0, 1)]
 
 
 def _scores(sums: dict[str, RatioSums], half: int | None) -> Scores:
@@ -104,11 +92,9 @@ def left_out(first: Scores, second: Scores) -> Scores:
     return found
 
 
-def correlations(
-    first: Float[np.ndarray, "*batch layer head role"],
-    second: Float[np.ndarray, "*batch layer head role"],
-) -> Float[np.ndarray, "*batch role"]:
-    """Spearman's ρ over the heads of each layer, mean over layers, of every role."""
+def correlations(first: Scores, second: Scores) -> Float[np.ndarray, "*batch role"]:
+    """Spearman's ρ over the heads of each layer, mean over layers, of every role; or of many draws
+    of scores [batch, layer, head, role]."""
     pairs = (np.moveaxis(each, -1, -3) for each in (first, second))
     return mean_of_known(within_layers(*pairs))
 

@@ -3,7 +3,7 @@
 The published table (seven numbers of maps in three models, five draws, 60 sentences) took minutes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -15,38 +15,30 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
+from headbook.experiments.together import heads as first_kind
 from headbook.looking.effects import effects, own_batches
 from headbook.looking.passes import bar
 from headbook.models.capture import Capturable, Point
 from headbook.models.edits import edited
-from headbook.models.gates import all_heads, closed
+from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 from headbook.statistics import resampled_mean
 from headbook.types import HeadId
 
 ALIKE, RANDOM = "share maps, alike heads", "share maps, random heads"
 REDUNDANT, ANY, LEAST = "remove, alike heads", "remove, random heads", "remove, least important"
-
+FAR = 1e9
+"""Distance of heads of two layers, which are never joined."""
 Group = list[int]
 Distances, Layers = Float[np.ndarray, "head other"], Int[np.ndarray, " head"]
 
 
 def alike(distances: Distances, layers: Layers, merges: int) -> list[Group]:
     """Groups of heads after so many merges, the closest first: average linkage within layers."""
-    trees, order, groups = {}, [], []
-    for layer in np.unique(layers):
-        own = np.flatnonzero(layers == layer)
-        if len(own) == 1:
-            groups.append(own.tolist())
-            continue
-        tree = linkage(squareform(distances[np.ix_(own, own)], checks=False), "average")
-        trees[layer] = own, tree
-        order += [(height, layer) for height in tree[:, 2]]
-    joined = [layer for _, layer in sorted(order)[:merges]]
-    for layer, (own, tree) in trees.items():
-        labels = cut_tree(tree, len(own) - joined.count(layer))[:, 0]
-        groups += [own[labels == each].tolist() for each in np.unique(labels)]
-    return sorted(groups)
+    apart = np.where(layers[:, None] == layers, distances, FAR)
+    tree = linkage(squareform(apart, checks=False), "average")
+    labels = cut_tree(tree, len(layers) - merges)[:, 0]
+    return sorted(np.flatnonzero(labels == each).tolist() for each in np.unique(labels))
 
 
 def at_random(groups: Sequence[Group], layers: Layers, noise: np.random.Generator) -> list[Group]:
@@ -92,39 +84,6 @@ def _mixed(matrix: Tensor, weights: Float[Tensor, "batch head query key"]) -> Te
     return torch.einsum("gh,bhqk->bgqk", matrix.to(weights), weights)
 
 
-def settings(
-    network: Capturable,
-    heads: Sequence[HeadId],
-    distances: Distances,
-    merges: Sequence[int],
-    draws: int,
-    importance: Float[np.ndarray, " head"] | None = None,
-) -> Iterator[tuple[str, int, int, Callable[[], AbstractContextManager]]]:
-    """Way, number of maps saved, draw, and the intervention; `heads` are those of `distances`.
-
-    With the heads' `importance` the ways that remove heads, too.
-    """
-    layers = np.array([head.layer for head in heads])
-
-    def removing(chosen: Sequence[int]) -> Callable[[], AbstractContextManager]:
-        return partial(closed, network, [heads[at] for at in chosen])
-
-    for count in merges:
-        groups = alike(distances, layers, count)
-        yield ALIKE, count, 0, partial(sharing, network, groups, heads)
-        if importance is not None:
-            yield REDUNDANT, count, 0, removing(redundant(groups, distances))
-            yield LEAST, count, 0, removing(np.argsort(importance)[:count].tolist())
-        for draw in range(draws):
-            noise = np.random.default_rng((draw, count))
-            drawn = at_random(groups, layers, noise)
-            yield RANDOM, count, draw, partial(sharing, network, drawn, heads)
-            if importance is not None:
-                # The first of each random group stays, so as many go in every layer.
-                some = [head for group in drawn for head in group[1:]]
-                yield ANY, count, draw, removing(some)
-
-
 def compared(
     model: Loaded,
     sentences: Sequence[str],
@@ -133,18 +92,31 @@ def compared(
     draws: int,
     remove: bool = False,
 ) -> pd.DataFrame:
-    """Loss added, or distance of the sentence vector; with `remove` also of heads removed."""
-    every = all_heads(model.network)
-    heads = [head for head in every if head.kind is every[0].kind]
-    batches, importance = own_batches(model, sentences), None
+    """Loss added, or distance of the sentence vector, a row per way, number of maps saved and draw;
+    with `remove` also of heads removed. `distances` are of the first kind's heads."""
+    heads, network, batches = first_kind(model), model.network, own_batches(model, sentences)
+    layers, ways = np.array([head.layer for head in heads]), []
+
+    def removing(chosen: Sequence[int]) -> Callable[[], AbstractContextManager]:
+        return partial(closed, network, [heads[at] for at in chosen])
+
     if remove:  # costly: the importance of every head
-        single = [partial(closed, model.network, [head]) for head in heads]
+        single = [removing([at]) for at in range(len(heads))]
         importance = effects(model, batches, single).mean.numpy()
-    ways = list(settings(model.network, heads, distances, merges, draws, importance))
-    found = effects(
-        model, batches, [way[-1] for way in ways], partial(bar, what="sharing maps", unit="setting")
-    )
-    rows = []
+    for count in merges:
+        groups = alike(distances, layers, count)
+        ways.append((ALIKE, count, 0, partial(sharing, network, groups, heads)))
+        if remove:
+            ways.append((REDUNDANT, count, 0, removing(redundant(groups, distances))))
+            ways.append((LEAST, count, 0, removing(np.argsort(importance)[:count].tolist())))
+        for draw in range(draws):
+            drawn = at_random(groups, layers, np.random.default_rng((draw, count)))
+            ways.append((RANDOM, count, draw, partial(sharing, network, drawn, heads)))
+            if remove:  # the first of each random group stays, so as many go in every layer
+                some = [head for group in drawn for head in group[1:]]
+                ways.append((ANY, count, draw, removing(some)))
+    progress = partial(bar, what="sharing maps", unit="setting")
+    found, rows = effects(model, batches, [way[-1] for way in ways], progress), []
     for (way, count, draw, _), added in zip(ways, found.added, strict=True):
         low, high = resampled_mean((added / found.weights.mean()).numpy(), seed=0)
         rows.append({"way": way, "unit": found.unit, "saved": count, "draw": draw,

@@ -102,9 +102,8 @@ def answers(task: str, seed: int, updates: int, tested: int = 500, draws: int = 
     "without" that length. Length −1 is the whole network, and the most frequent label.
     """
     inputs, labels = drawn(task, tested, seed, "test")
-    rows = [
-        ("most frequent", -1, float((labels == labels.flatten().mode().values).double().mean()))
-    ]
+    common = float((labels == labels.flatten().mode().values).double().mean())
+    rows = [("most frequent", -1, common)]
     for updates_of, name in ((updates, ""), (0, ", untrained")):
         with torch.enable_grad():
             model = train(task, seed, updates_of)
@@ -127,8 +126,8 @@ def answers(task: str, seed: int, updates: int, tested: int = 500, draws: int = 
     return found.assign(task=task, seed=seed, updates=updates)
 
 
-def sweep(tasks: Iterable[str], seeds: int = 3, updates: int = 1000) -> pd.DataFrame:
-    """The answers for each task and seed; each is trained once and kept."""
-    runs = [(task, seed) for task in tasks for seed in range(seeds)]
-    found = [cached(answers, task=task, seed=seed, updates=updates) for task, seed in runs]
+def sweep(tasks: Iterable[str]) -> pd.DataFrame:
+    """The answers for each task and three seeds; each is trained once and kept."""
+    runs = [{"task": task, "seed": seed} for task in tasks for seed in range(3)]
+    found = [cached(answers, updates=1000, **run) for run in runs]
     return pd.concat(found) if found else pd.DataFrame()

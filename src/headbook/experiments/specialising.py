@@ -72,15 +72,13 @@ class Setting:
     tokens: int = 2048  # of a batch
     pairs: int = 174_477  # the first so many, which are all of tatoeba-de
     width: int = 64
-    vocabulary: int = 6000
     seed: int = 0
-    sentences: int | None = None  # of held-out text; all where None
 
 
 def trained(setting: Setting, corpus: ParallelCorpus) -> Iterator[tuple[int, Loaded]]:
     """The model before training, after 64 updates times powers of √2, and at the end."""
     hides, train, valid = setting.task == HIDDEN, corpus.train, corpus.valid
-    source, target = (Subwords.train(x, setting.vocabulary) for x in (train.source, train.target))
+    source, target = (Subwords.train(each, 6000) for each in (train.source, train.target))
     ids = [len(source) + 1] * 2 if hides else [len(source), len(target)]
     sizes = 6, 0 if hides else 6, setting.width, 4 * setting.width, 8
     torch.manual_seed(derived(setting.seed, "initial weights"))
@@ -121,7 +119,7 @@ def course(setting: Setting) -> Iterator[Snapshot]:
     """What there is to know of every snapshot of a training."""
     corpus, web = load(setting.corpus, setting.pairs), text("ewt-sample")
     test, some = next(iter(corpus.tests.values())), corpus.valid.first(100)
-    held, few = text(list(test.first(setting.sentences).source)), test.first(500)
+    held, few = text(list(test.source)), test.first(500)
     for update, model in trained(setting, corpus):
         quality, parts = np.nan, np.array([np.nan])
         if setting.task == TRANSLATION:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
-from headbook.experiments.objectives import LANGUAGE, MASKED, TASKS, Setting, start, trained
+from headbook.experiments.objectives import LANGUAGE, MASKED, TABLES, TASKS, Setting, start, trained
 from headbook.experiments.small_models import texts
-from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
-from headbook.layers.mutual_information import information_by_layer
-from headbook.layers.pwcca import Basis, basis, distance, shuffled_distance
+from headbook.layers.mutual_information import clusters, information
+from headbook.layers.pwcca import basis, distance, shuffled_distance
 from headbook.layers.states import flat, frequent, occurrences, token_states
+from headbook.looking.diversity import diversity
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD, in_order
@@ -67,8 +67,8 @@ class Measures:
             about = {"predicted token": asked}
             yield from self._rows("whole text", network, self.rows, places - 1, about)
         for name, shares in MASKINGS.items() if task == MASKED else ():
-            seed, among = derived(0, "changed"), self.common.tolist()
-            pairs = masked_copies(self.rows, self.size, 2, seed, *shares, among)
+            given = 2, derived(0, "changed"), *shares, self.common.tolist()
+            pairs = masked_copies(self.rows, self.size, *given)
             shown, wanted = ([list(row) for row in side] for side in zip(*pairs, strict=True))
             target = flat(wanted)
             places = self.drawn(target, target != PAD)
@@ -81,14 +81,14 @@ class Measures:
         self, text: str, network: Transformer, sentences: Sequence[Sequence[int]], places: Places,
         about: dict[str, Places],
     ) -> Iterator[dict[str, object]]:  # fmt: skip
-        states = token_states(network, sentences, places)
-        count, seed = self.setting.clusters, derived(0, "clusters")
-        found = information_by_layer(states, [*about.values()], count, seed)
-        for layer, own in enumerate(found):
-            for token, each in zip(about, own, strict=True):
-                numbers = {"nats": each.nats, "null_nats": each.null, "entropy_nats": each.entropy}
-                yield {"text": text, "token": token, "layer": layer, "occurrences": len(places),
-                       **numbers}  # fmt: skip
+        seed = derived(0, "clusters")
+        for layer, states in enumerate(token_states(network, sentences, places)):
+            own = clusters(states, self.setting.clusters, seed)
+            for token, asked in about.items():
+                row = {"text": text, "token": token, "layer": layer, "occurrences": len(places)}
+                found = information(own, asked, seed)
+                row |= {"nats": found.nats, "null_nats": found.null, "entropy_nats": found.entropy}
+                yield row
 
     def bins(self) -> dict[str, Places]:
         """As many tokens of each range of ranks; none of one with fewer than five a dimension."""
@@ -99,25 +99,19 @@ class Measures:
         fewest = min(map(len, found.values()), default=0)
         return {name: self.some(own, fewest) for name, own in found.items()}
 
-    def bases(self, network: Transformer, places: Places) -> list[Basis]:
-        """Of every layer."""
-        return [basis(layer) for layer in token_states(network, self.rows, places)]
-
     def dissimilarity(self, network: Transformer, task: str) -> list[float]:
         """Scale-free output dissimilarity by layer, mean over pairs of heads, of 200 sentences."""
         kind = Kind.DECODER if task == LANGUAGE else Kind.ENCODER
         pairs = [(NO_SOURCE, row) if task == LANGUAGE else (row, NO_SOURCE)
                  for row in self.rows[:200]]  # fmt: skip
-        found = four_metrics(network, kind, list(in_order(pairs, 2048)), forms={FREE})
-        upper = torch.triu_indices(8, 8, 1)
-        return [float(own[*upper].double().mean()) for own in found[DISSIMILARITY, FREE]]
+        found = diversity(network, [kind], list(in_order(pairs, 2048)))
+        return found["output dissimilarity, scale-free"].tolist()
 
 
 def tables(setting: Setting, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:
     """Every table of the page, of three tasks with each seed."""
     own, bases = Measures(setting), {}
-    names = ("models", "information", "steps", "frequency", "heads", "between")
-    rows: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     places = {"": own.some(torch.arange(len(own.tokens)), setting.compared), **own.bins()}
     for task, seed in product(TASKS, seeds):
         whose, (network, nats) = {"task": task, "seed": seed}, trained(setting, task, seed)
@@ -130,7 +124,7 @@ def tables(setting: Setting, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:
         for layer, unlike in enumerate(own.dissimilarity(network, task), 1):
             rows["heads"].append({**whose, "layer": layer, "dissimilarity": unlike})
         for ranks, where in places.items():
-            layers = own.bases(network, where)
+            layers = [basis(each) for each in token_states(network, own.rows, where)]
             bases.setdefault((task, seed), layers)
             for layer, pair in enumerate(pairwise(layers), 1):
                 row = {**whose, "layer": layer, "distance": distance(*pair)}

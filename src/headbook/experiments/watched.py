@@ -13,14 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.experiments.decoders import (
-    Setting,
-    batches,
-    descending,
-    loss,
-    start,
-    texts,
-)
+from headbook.experiments.decoders import Setting, batches, descending, loss, start, texts
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import DISSIMILARITY, RAW, Found, four_metrics
 from headbook.models.perturbation import moved

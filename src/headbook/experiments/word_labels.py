@@ -64,23 +64,23 @@ def labels(of: Sample, maps: Sequence[WordMaps], weights: str) -> Iterator[Found
     own = [[row[at] for at in asking(tree)] for row, tree in zip(forms, trees, strict=True)]
     tags = [tree.tags for tree in trees]
     for target, features, words, names, types in (
-        (read_off.RELATION, arcs, pairs, relations, own),
-        (read_off.TAG, rows, vectors, tags, forms),
+        ("relation", arcs, pairs, relations, own),
+        ("part of speech", rows, vectors, tags, forms),
     ):
         groups = np.repeat(np.arange(len(trees)), [len(each) for each in names])
         split, right = of.split.of(groups), np.array([label for each in names for label in each])
         given = {read_off.WEIGHTS: torch.cat(features).numpy()}
-        found = {}
+        asked, found = {read_off.TASK: right}, {}
         if weights == read_off.RELEASED:
             given["words"] = torch.cat(words).numpy()
             given[read_off.BOTH] = np.concatenate([*given.values()], axis=1)
             found["most frequent", read_off.NONE, read_off.TASK] = linear.majority(right, split)
-        lots = linear.control([form for each in types for form in each], right)
+            lots = linear.control([form for each in types for form in each], right)
+            asked[read_off.CONTROL] = lots
         for name, values in given.items():
             shown = read_off.NONE if name == "words" else weights
-            found[name, shown, read_off.TASK] = linear.hits(values, right, split)
-            if weights == read_off.RELEASED:
-                found[name, shown, read_off.CONTROL] = linear.hits(values, lots, split)
+            hits = linear.hits_of(values, [*asked.values()], split)
+            found |= {(name, shown, task): hit for task, hit in zip(asked, hits, strict=True)}
         sentence = torch.from_numpy(groups[split.scored] - of.split.scored[0])
         for key, hit in found.items():
             yield Found(target, *key, over(sentence, torch.from_numpy(hit)))

@@ -7,10 +7,10 @@ random: the links of English and Portuguese are published, those of other langua
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,7 @@ Links = list[set[tuple[int, int]]]
 Matrix = Bool[np.ndarray, "target_word source_word"]
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence pair with its links; sure ones are possible, too.
 
     `pieces` and `tokens` hold the word of each token that a model reads and predicts, -1 for none.
@@ -63,12 +62,18 @@ def pairs(model: Loaded, text: str, first: int | None = None) -> list[Pair]:
     for source, target, row in zip(*sides, known.to_dict("records"), strict=False):
         pieces, tokens = (align_all(tree, model.spans(tree.text, tree is target)).pieces.numpy()
                           for tree in (source, target))  # fmt: skip
-        sure, more = (np.zeros((len(target), len(source)), bool) for _ in range(2))
-        for matrix, cell in ((sure, row["sure"]), (more, row["possible"])):
-            for english, other in _links(cell):
-                matrix[(other, english) if model.languages[0] == ENGLISH else (english, other)] = 1
+        turned = model.languages[0] != ENGLISH
+        sure, more = (_matrix(row[x], source, target, turned) for x in ("sure", "possible"))
         alike = [_alike(target, source, tag) for tag in KINDS.values()]
         found.append(Pair(source, target, pieces, tokens, sure, sure | more, alike))
+    return found
+
+
+def _matrix(cell: str, source: Tree, target: Tree, turned: bool = False) -> Matrix:
+    """Links of a cell: English words are on the left, the source's unless `turned`."""
+    found = np.zeros((len(target), len(source)), bool)
+    for english, other in _links(cell):
+        found[(english, other) if turned else (other, english)] = True
     return found
 
 
@@ -106,25 +111,19 @@ def eflomal(sources: Sequence[list[str]], targets: Sequence[list[str]]) -> tuple
     try:
         import eflomal
     except ImportError:
-        raise UserError(
-            "words are aligned by eflomal, which is not installed (it is built with a C compiler): "
-            'pip install "headbook[align]"'
-        ) from None
+        given = 'words are aligned by eflomal, built in C: pip install "headbook[align]"'
+        raise UserError(given) from None
     with TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("forward", "backward")]
         lines = ([" ".join("_".join(word.lower().split()) or "_" for word in words)
                   for words in side] for side in (sources, targets))  # fmt: skip
         names = ("links_filename_fwd", "links_filename_rev")
         eflomal.Aligner().align(*lines, **dict(zip(names, map(str, files), strict=True)))
-        first, second = ([set(_links(line)) for line in file.read_text().splitlines()]
-                         for file in files)  # fmt: skip
-    return first, second
+        return tuple([*map(_links, file.read_text().splitlines())] for file in files)
 
 
-def _links(cell: str) -> Iterator[tuple[int, int]]:
-    for link in cell.split():
-        source, target = link.split("-")
-        yield int(source), int(target)
+def _links(cell: str) -> set[tuple[int, int]]:
+    return {tuple(map(int, link.split("-"))) for link in cell.split()}
 
 
 def again(name: str, text: str, first: int | None = None) -> pd.DataFrame:
@@ -133,8 +132,7 @@ def again(name: str, text: str, first: int | None = None) -> pd.DataFrame:
     hits, cases, model = [], [], hb.load(name)
     read = pairs(model, text, first)
     for pair, cell in zip(read, aligned(model.languages[1])["sure"], strict=False):
-        found = np.zeros_like(pair.sure)
-        found[tuple(np.array([*_links(cell)], int).reshape(-1, 2)[:, ::-1].T)] = True
+        found = _matrix(cell, pair.source, pair.target)
         agreed = (found & pair.sure).sum() + (found & pair.possible).sum()
         hits.append([agreed, *((each & pair.sure).sum() for each in pair.alike)])
         cases.append([found.sum() + pair.sure.sum(), *(each.sum() for each in pair.alike)])

@@ -1,7 +1,7 @@
 """Attention between words as probes read it (page 54): maps, vectors, a summary of each word."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -12,13 +12,12 @@ from headbook.looking.embeddings import embedding
 from headbook.looking.states import over_words
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.text.alignment import NO_WORD, align_all
+from headbook.text.alignment import align_all
 from headbook.text.trees import Tree
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 
-@dataclass(frozen=True)
-class WordMaps:
+class WordMaps(NamedTuple):
     """One sentence through a model's encoder heads, all layers one after the other.
 
     `weights` sum over a key's pieces and are the mean over a query's (Clark et al. 2019, section
@@ -34,28 +33,22 @@ class WordMaps:
 
 @torch.inference_mode()
 def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
-    """Every tree's sentence, in their order; UserError for a model without an encoder."""
+    """Every tree's sentence, in their order; the model has an encoder."""
     aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
     found: dict[int, WordMaps] = {}
     for batch in model.batches([tree.text for tree in trees]):
         tables = embedding(model.network, batch.source)
         with capture(model.network, {Point.WEIGHTS}) as tape, tables as vectors:
             model.network(batch)
-        if (Kind.ENCODER, Point.WEIGHTS) not in tape:
-            raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
-        pieces = pieces_of(aligned, batch)
-        special = torch.where(batch.source_boundary, 0, NO_WORD)  # one word of all of them
+        pieces, rows = pieces_of(aligned, batch), batch.sentences.tolist()
+        last = max(len(trees[number]) for number in rows)  # one word of all special tokens
         layers = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], dim=1)
-        words = word_attention(layers, pieces).flatten(1, 2)
-        beside = word_attention(layers, special, pieces).flatten(1, 2)
-        for row, number in enumerate(batch.sentences.tolist()):
+        words = word_attention(layers, pieces.masked_fill(batch.source_boundary, last))
+        for row, number in enumerate(rows):
             count = len(trees[number])
-            own = words.new_zeros(words.shape[1], count, count + 1)
-            seen = min(count, words.shape[-1])
-            own[:, :seen, :seen] = words[row, :, :seen, :seen]
-            own[:, :seen, -1] = beside[row, :, :seen, 0]
-            vectors_of = over_words(vectors[0][row], pieces[row], count)
-            found[number] = WordMaps(trees[number], own[..., :-1], own[..., -1], vectors_of)
+            own = words[row].flatten(0, 1)[:, :count]
+            means = over_words(vectors[0][row], pieces[row], count)
+            found[number] = WordMaps(trees[number], own[..., :count], own[..., last], means)
     return [found[number] for number in range(len(trees))]
 
 

@@ -6,8 +6,7 @@ take the discrete mutual information of cluster and token. It is biased upward: 
 they are not. The null is that bias as it is here: the same clusters with the tokens shuffled.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,8 +19,7 @@ from headbook.types import UserError
 SHUFFLES = 5
 
 
-@dataclass(frozen=True)
-class Information:
+class Information(NamedTuple):
     """In nats. `null` is a mean over shuffles; `entropy`, of the tokens, is the most there is."""
 
     nats: float
@@ -38,8 +36,7 @@ def clusters(
             f"{len(states)} occurrences of tokens make no {count} clusters: "
             "give more sentences, or fewer clusters"
         )
-    means = MiniBatchKMeans(count, n_init=1, random_state=seed)
-    return means.fit_predict(states.numpy()).astype(np.int64)
+    return MiniBatchKMeans(count, n_init=1, random_state=seed).fit_predict(states.numpy())
 
 
 def information(
@@ -49,19 +46,5 @@ def information(
     labels = tokens.numpy()
     chance = np.random.default_rng(seed)
     nulls = [mutual_info_score(chance.permutation(labels), found) for _ in range(SHUFFLES)]
-    return Information(
-        nats=float(mutual_info_score(labels, found)),
-        null=float(np.mean(nulls)),
-        entropy=float(mutual_info_score(labels, labels)),
-    )
-
-
-def information_by_layer(
-    states: Iterable[Float[Tensor, "token model"]],
-    tokens: Sequence[Int[Tensor, " token"]],
-    count: int,
-    seed: int,
-) -> list[list[Information]]:
-    """For every layer, of the same clusters, about each of several tokens."""
-    found = [clusters(layer, count, seed) for layer in states]
-    return [[information(each, about, seed) for about in tokens] for each in found]
+    own = mutual_info_score(labels, found), np.mean(nulls), mutual_info_score(labels, labels)
+    return Information(*map(float, own))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Shaped
+from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
 from headbook.statistics import of_type
@@ -19,7 +20,6 @@ from headbook.types import UserError
 PENALTIES = (1e1, 1e2, 1e3, 1e4)
 
 Labels = Shaped[np.ndarray, " item"]
-Features = Float[np.ndarray, "item feature"]
 
 
 @dataclass(frozen=True)
@@ -47,39 +47,21 @@ def divided(count: int, scored: int) -> Split:
     return Split(rest[~last], rest[last], np.arange(count - scored, count))
 
 
-def hits(features: Features, labels: Labels, split: Split) -> Float[np.ndarray, " scored"]:
-    """1 for every scored item whose label the probe finds; errors as of `hits_of`."""
-    return hits_of(features, [labels], split)[0]
-
-
 def hits_of(
-    features: Features, labels: Sequence[Labels], split: Split
+    features: Float[np.ndarray, "item feature"], labels: Sequence[Labels], split: Split
 ) -> list[Float[np.ndarray, " scored"]]:
-    """The same for several sets of labels of one set of features.
+    """Of each set of labels 1 for every scored item whose label the probe finds.
 
-    With features X of mean 0 and spread 1 and one-hot labels Y less their mean, the weights are
-    (XᵀX + λ)⁻¹ XᵀY; the eigenvectors of XᵀX serve all labels and penalties. UserError where the
-    fitted items have a single label.
+    Features are scaled to mean 0 and spread 1. UserError where the fitted items have one label.
     """
-    scale = StandardScaler().fit(features[split.fitted])
+    scale, found = StandardScaler().fit(features[split.fitted]), []
     fitted, held, scored = (scale.transform(features[each]) for each in vars(split).values())
-    values, vectors = np.linalg.eigh(fitted.T @ fitted)
-    held, scored, across = held @ vectors, scored @ vectors, (fitted @ vectors).T
-    found = []
     for each in labels:
-        names, codes = np.unique(each[split.fitted], return_inverse=True)
-        if len(names) < 2:
+        if len(np.unique(each[split.fitted])) < 2:
             raise UserError("a probe needs two different labels at least; give more sentences")
-        one_hot = np.eye(len(names))[codes]
-        projected = across @ (one_hot - one_hot.mean(0))
-        best, most = None, -1.0
-        for penalty in PENALTIES:
-            weights = projected / (values + penalty)[:, None]
-            answers = names[(held @ weights + one_hot.mean(0)).argmax(1)]
-            if (accuracy := float((answers == each[split.chosen]).mean())) > most:
-                best, most = weights, accuracy
-        answers = names[(scored @ best + one_hot.mean(0)).argmax(1)]
-        found.append((answers == each[split.scored]).astype(float))
+        probes = [RidgeClassifier(of).fit(fitted, each[split.fitted]) for of in PENALTIES]
+        best = max(probes, key=lambda probe, own=each: probe.score(held, own[split.chosen]))
+        found.append((best.predict(scored) == each[split.scored]).astype(float))
     return found
 
 

@@ -7,7 +7,7 @@ either representation leaves the correlations as they are; the weights, which ad
 direction shares with each dimension, it may move a little.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -19,8 +19,7 @@ TINY = 1e-6
 """Of the largest singular value: directions below it are rounding, and are left out."""
 
 
-@dataclass(frozen=True)
-class Basis:
+class Basis(NamedTuple):
     """Centred states as `scores @ loadings`, the columns of `scores` orthonormal."""
 
     scores: Float[Tensor, "token rank"]

@@ -5,15 +5,11 @@ and a linear layer on Σ α_t h_t. As that layer is linear, the logit is Σ α_t
 per word, s_t = u · h_t + b.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -24,17 +20,7 @@ from headbook.text.batches import PAD
 from headbook.types import UserError
 
 
-class Reader(StrEnum):
-    """Method by which words become states."""
-
-    LSTM = "BiLSTM"
-    TRANSFORMER = "transformer"
-    WORDS = "MLP"
-    """Each word by itself: a state depends on no other word."""
-
-
-@dataclass(frozen=True)
-class Pooled:
+class Pooled(NamedTuple):
     """One pass: logits of the positive class, weights of words, and the words' scores."""
 
     logits: Float[Tensor, " batch"]
@@ -43,28 +29,24 @@ class Pooled:
 
 
 class PooledClassifier(nn.Module):
-    """See the module's docstring. Words are ids, PAD on the right.
+    """Words are ids, PAD on the right.
 
-    A transformer has one layer of four heads; `uniform` gives every word the same weight instead of
-    attention.
+    States are those of a "BiLSTM", of a "transformer" with one layer of four heads, or of an "MLP",
+    which reads each word by itself; `uniform` gives all words the same weight.
     """
 
     def __init__(
-        self,
-        vocabulary: int,
-        reader: Reader = Reader.LSTM,
-        width: int = 128,
-        uniform: bool = False,
+        self, vocabulary: int, reader: str = "BiLSTM", width: int = 128, uniform: bool = False
     ) -> None:
         super().__init__()
         self.reader, self.uniform = reader, uniform
         self.words = nn.Embedding(vocabulary, width, padding_idx=PAD)
         self.dropout = Dropout(0.3)
-        if reader is Reader.LSTM:
+        if reader == "BiLSTM":
             self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
-        elif reader is Reader.TRANSFORMER:
+        elif reader == "transformer":
             shape = TransformerConfig(vocabulary, 1, 1, 0, width, 2 * width, 4, dropout=0.1)
-            self.layers = nn.ModuleList([EncoderLayer(shape, 0)])
+            self.layer = EncoderLayer(shape, 0)
             self.norm = nn.LayerNorm(width)
         else:
             self.inner = nn.Linear(width, width)
@@ -86,52 +68,39 @@ class PooledClassifier(nn.Module):
     ) -> Pooled:
         """The same from the words' vectors; `real` is True at words and False at padding."""
         states = self.dropout(self._states(self.dropout(vectors), real))
-        if weights is None:
-            weights = self._attention(states, real)
+        if weights is None and self.uniform:
+            weights = real / real.sum(1, keepdim=True)
+        elif weights is None:
+            energies = self.outer_attention(self.inner_attention(states).tanh())[..., 0]
+            weights = energies.masked_fill(~real, -torch.inf).softmax(-1)
         scores = self.output(states)[..., 0].masked_fill(~real, 0.0)
         return Pooled((weights * scores).sum(1), weights, scores)
 
-    def _attention(self, states: Tensor, real: Tensor) -> Tensor:
-        if self.uniform:
-            return real / real.sum(1, keepdim=True)
-        energies = self.outer_attention(self.inner_attention(states).tanh())[..., 0]
-        return energies.masked_fill(~real, -torch.inf).softmax(-1)
-
     def _states(self, vectors: Tensor, real: Tensor) -> Tensor:
-        if self.reader is Reader.WORDS:
+        if self.reader == "MLP":
             return self.inner(vectors).tanh()
-        if self.reader is Reader.LSTM:
+        if self.reader == "BiLSTM":
             lengths = real.sum(1).cpu()
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
             states, _ = self.lstm(packed)
             padded = pad_packed_sequence(states, batch_first=True, total_length=real.shape[1])
             return padded[0]
         states = vectors + sinusoids(*vectors.shape[1:]).to(vectors)
-        for layer in self.layers:
-            states = layer(states, real[:, None, None, :])
-        return self.norm(states)
-
-
-def save(model: PooledClassifier, words: Sequence[str], name: str) -> None:
-    """Publish a BiLSTM's weights with the word of each id, as `data/models/<name>.safetensors`.
-
-    The one of page 56 is `save(train(Setting()), reviews("sst").words, "reviews")`, with the names
-    of `experiments.pooling`.
-    """
-    save_file(model.state_dict(), _file(name), {"words": "\n".join(words)})
+        return self.norm(self.layer(states, real[:, None, None, :]))
 
 
 def published(name: str) -> tuple[PooledClassifier, list[str]]:
-    """A published BiLSTM and the word of each of its ids; UserError outside a clone of the book."""
-    if not _file(name).exists():
-        raise UserError(f"{_file(name)} is missing: its weights are read from a clone of the book")
-    with safe_open(_file(name), "pt") as file:
+    """A published BiLSTM and the word of each of its ids; UserError outside a clone of the book.
+
+    The one of page 56 is that of `pooling.Setting()`, written by safetensors' `save_file` with the
+    words, one a line, as `words`.
+    """
+    path = paths.DATA / "models" / f"{name}.safetensors"
+    if not path.exists():
+        raise UserError(f"{path} is missing: its weights are read from a clone of the book")
+    with safe_open(path, "pt") as file:
         words = file.metadata()["words"].split("\n")
         state = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
     model = PooledClassifier(len(words))
     model.load_state_dict(state)
     return model.eval(), words
-
-
-def _file(name: str) -> Path:
-    return paths.DATA / "models" / f"{name}.safetensors"
