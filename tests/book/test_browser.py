@@ -70,7 +70,7 @@ def test_a_clean_page_has_no_complaint(chromium: object, tmp_path: Path) -> None
     ("inside", "kind"),
     [
         ("<p style='height:950px'></p><div class='headbook-view'>a</div>", "figures"),
-        ("<p style='height:9000px'></p>" + "<p style='break-after:page'>1</p>" * 16, "on paper"),
+        ("<p style='height:11500px'></p>" + "<p style='break-after:page'>1</p>" * 16, "on paper"),
         ("<div class='headbook-view' style='height:460px'>a</div>" + "<p>a</p>" * 200, None),
     ],
 )

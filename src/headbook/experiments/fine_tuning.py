@@ -125,7 +125,6 @@ def tuned(model: Loaded, train: Sentences, seed: int, tokens: int = TOKENS) -> C
         lambda adam: torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, len(order)),
         weight_decay=0.01,
         decoupled_weight_decay=True,
-        fused=False,
     )
     for rows in order:
         (batch,) = model.batches([train.texts[row] for row in rows])

@@ -44,24 +44,31 @@ class Property(NamedTuple):
 
 
 def measured(
-    model: Loaded, trees: Sequence[Tree], nearest: Callable | None = None
+    model: Loaded,
+    trees: Sequence[Tree],
+    nearest: Callable | None = None,
+    states: Float[Tensor, "layer item model"] | None = None,
 ) -> Iterator[Property]:
-    """Properties of words, and of sentences, which are downloaded, sentiment and paraphrases.
+    """Parts of speech and relations; with `nearest` also what a position, a word's identity and
+    sentences, which are downloaded, say: sentiment and paraphrases.
 
-    These where `nearest` says of two sides [pair, model] which pairs are nearest to each other.
+    `nearest` says of two sides [pair, model] which pairs are nearest to each other, `states` are
+    those of all words, where they are known.
     """
     forms = [form.lower() for tree in trees for form in tree.forms]
     sentence = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
-    states = torch.cat(word_states(model, trees), dim=1)
-    yield identity(states, forms, sentence)
+    if states is None:
+        states = torch.cat(word_states(model, trees), dim=1)
     labels = {
-        "position": np.digitize([at for tree in trees for at in range(len(tree))], POSITIONS),
         "part of speech": np.array([tag for tree in trees for tag in tree.tags]),
         "relation": np.array([r.partition(":")[0] for tree in trees for r in tree.relations]),
     }
-    yield from probed(states, labels, forms, sentence)
     if nearest is None:
+        yield from probed(states, labels, forms, sentence)
         return
+    yield identity(states, forms, sentence)
+    places = np.digitize([at for tree in trees for at in range(len(tree))], POSITIONS)
+    yield from probed(states, {"position": places, **labels}, forms, sentence)
     said, positive = zip(*rated(), strict=True)
     states = sentence_states(model, said).transpose(0, 1)
     yield from probed(states, {"sentiment": np.array(positive)}, said, np.arange(len(said)))
