@@ -100,8 +100,8 @@ def _read(file: Path) -> dict[str, Recipe]:
         try:
             for values in itertools.product(*(table[each] for each in varied)):
                 own = table | dict(zip(varied, values, strict=True))
-                like = own.pop("like", None)
                 words = {each: "-".join(str(own[each]).split()) for each in varied}
+                like = own.pop("like", None)
                 name = family.format(**words)
                 described[name] = own if like is None else described[like] | own
                 found[name] = _recipe(name, family, dict(described[name]))

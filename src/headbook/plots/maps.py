@@ -33,6 +33,8 @@ def heads(
     needed = ["layer", "head", column, *([label] if label else [])]
     if missing := [name for name in needed if name not in frame]:
         raise UserError(f"no column {', '.join(missing)} to draw; there are {', '.join(frame)}")
+    if frame.empty:
+        raise UserError("no head is in the table, so there is none to draw")
     if frame.duplicated([name for name in ("kind", "layer", "head") if name in frame]).any():
         raise UserError("several rows for one head: choose the rows of one model and text to draw")
     if kind is not None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tqdm import tqdm
+
 from headbook import paths
 from headbook.publishing.staging import copies, stage
 from headbook.types import UserError
@@ -37,12 +39,20 @@ def build(output: Path | None = None, *, executed: Path | None = None) -> Path:
 def _jupyter_book(source: Path, output: Path, log: Path) -> int:
     command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(source)]
     command += ["--path-output", str(output), *STRICT]
-    with log.open("w", encoding="utf-8") as kept:
-        return subprocess.run(command, stdout=kept, stderr=subprocess.STDOUT).returncode
+    with (
+        log.open("w", encoding="utf-8") as kept,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process,
+        tqdm(desc="book", bar_format="{desc}: {elapsed} {postfix}", disable=None) as bar,
+    ):
+        for line in process.stdout:
+            plain = COLOUR.sub("", line.decode("utf-8"))
+            kept.write(plain)
+            bar.set_postfix_str(plain.strip()[-60:])
+    return process.returncode
 
 
 def _complaint(log: Path) -> str:
-    lines = COLOUR.sub("", log.read_text("utf-8")).splitlines()
+    lines = log.read_text("utf-8").splitlines()
     said = [line for line in lines if "WARNING" in line or "ERROR" in line]
     # an extension's own failure is no warning
     failed = (line for line in lines if "exception: " in line)
