@@ -5,6 +5,7 @@ of a training, what a language model has learnt, which heads have a role.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,9 @@ def closed(claim: Claim, row: Mapping, root: Path | None = None) -> dict[Gate, s
     found = parsed(named) if said else {}
     trusted = row.get("corpus") == RELEASED or (said and claim.settled)
     if Gate.CONVERGED in claim.gates - set(found) and not trusted:
-        found[Gate.CONVERGED] = _not_converged(row["model"], root)
+        published = [each for page in ("26", "31") for each in tables.entries(page, root).values()]
+        digests = tuple(each["sha256"] for each in published)
+        found[Gate.CONVERGED] = _not_converged(row["model"], root, digests)
     if Gate.PRESENT in claim.gates - set(found):
         found[Gate.PRESENT] = _lacking(claim, row, root)
     return {gate: reason for gate, reason in found.items() if reason is not None}
@@ -74,8 +77,12 @@ def over_last_sixth(values: pd.Series) -> float | None:
     return None if earlier.empty else float(values.iloc[-1] - earlier.iloc[-1])
 
 
-def _not_converged(model: str, root: Path | None) -> str | None:
-    """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26."""
+@cache
+def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> str | None:
+    """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26.
+
+    Asked once for each model, as long as the digests of these pages' tables stay.
+    """
     losses = _of(model, "31/trainings", root, "test_nats", "frequency_nats").dropna()
     if len(losses):
         share = (losses["test_nats"] / losses["frequency_nats"]).iloc[-1]
