@@ -159,7 +159,8 @@ def _column(frame: pd.DataFrame, key: str) -> tuple[str, str]:
     if not found:
         texts = {str(value) for each in tables.text_columns(frame) for value in frame[each]}
         near = ", ".join(get_close_matches(key, texts, n=SHOWN))
-        raise UserError(f"no column holds {key!r}; near it are {near}; {_columns(frame)}")
+        near = f"near it are {near}; " if near else ""
+        raise UserError(f"no column holds {key!r}; {near}{_columns(frame)}")
     return found[0], key
 
 

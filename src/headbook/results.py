@@ -141,16 +141,19 @@ def publish(frame: pd.DataFrame, name: str, keys: Sequence[str] | None = None) -
     if not (page and short):
         raise UserError(f"{name!r} is no table: give page and name, as in '13/best'")
     keys = _keys(frame, name, keys)
+    own = _by_key(frame, keys)
+    if len(own) < len(frame):
+        raise UserError(f"{name} has two rows of one key: a column that tells them apart is no key")
     asked = paths.publishing()
     if asked is None:
-        known = _known(page, short, keys)
-        _say(*_compared(frame, known, keys, f"{tables.folder(page).name}/{short}"))
-        return _together(frame, known, keys)
+        known = _by_key(_known(page, short, keys), keys)
+        _say(*_compared(own, known, keys, f"{tables.folder(page).name}/{short}"))
+        return _together(known, own, keys) if known else frame.copy()
     if tables.folder(page) != tables.folder(asked["page"]):
         raise UserError(f"page {asked['page']} publishes {name!r}: name its own number first")
     where = _put(frame, page, short, keys, asked["parameters"])
     _say(f"{len(frame):,} rows published in {where.name}/{short}.csv")
-    return _together(frame, tables.typed(page, short), keys)
+    return _together(_by_key(tables.typed(page, short), keys), own, keys)
 
 
 def _keys(frame: pd.DataFrame, name: str, keys: Sequence[str] | None) -> list[str]:
@@ -159,13 +162,14 @@ def _keys(frame: pd.DataFrame, name: str, keys: Sequence[str] | None) -> list[st
         keys = frame.attrs.get("keys") or [each for each in frame if each not in floats]
     if unknown := [each for each in keys if each not in frame]:
         raise UserError(f"{name} has no column {unknown[0]!r}, a key: there are {', '.join(frame)}")
-    if len(_by_key(frame, keys)) < len(frame):
-        raise UserError(f"{name} has two rows of one key: a column that tells them apart is no key")
     return list(keys)
 
 
-def _by_key(frame: pd.DataFrame, keys: Sequence[str]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """Every row by its keys as text."""
+Rows = dict[tuple[str, ...], dict[str, Any]]
+"""Rows by their keys as text."""
+
+
+def _by_key(frame: pd.DataFrame, keys: Sequence[str]) -> Rows:
     named = (tuple(map(as_key, row)) for row in frame[list(keys)].itertuples(index=False))
     return dict(zip(named, frame.to_dict("records"), strict=True))
 
@@ -183,28 +187,25 @@ def _known(page: str, short: str, keys: list[str]) -> pd.DataFrame:
     return tables.typed(page, short)
 
 
-def _compared(
-    frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str
-) -> tuple[str, dict[str, Any]]:
+def _compared(own: Rows, known: Rows, keys: list[str], at: str) -> tuple[str, dict[str, Any]]:
     """The line for a reader, and what the runner counts.
 
     Of every column but the keys; of columns that one of the two lacks, no cell agrees.
     """
     page, short = at.split("/")
-    there = _by_key(known, keys)
-    columns = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
     rows, cells, differ, differing = 0, 0, 0, []
-    for key, row in _by_key(frame, keys).items():
-        if key not in there:
+    for key, row in own.items():
+        if key not in known:
             continue
+        columns = [each for each in row | known[key] if each not in keys]
         allowed = {each: tolerance(page, short, each, row.get("question")) for each in columns}
         quantities = [each for each in columns if is_compared(allowed[each])]
         rows, cells = rows + 1, cells + len(quantities)
         wrong = [
             f"{at}, {'; '.join(key)}: {each} is {_cell(row, each)} now, "
-            f"{_cell(there[key], each)} published"
+            f"{_cell(known[key], each)} published"
             for each in quantities
-            if not same(row.get(each), there[key].get(each), allowed[each])
+            if not same(row.get(each), known[key].get(each), allowed[each])
         ]
         differ += bool(wrong)
         differing += wrong
@@ -212,7 +213,7 @@ def _compared(
     if not rows:
         return f"{at}: nothing to compare, as there are no published rows of these keys", counted
     line = f"{at}: {rows - differ:,} of {rows:,} rows as published"
-    if new := len(frame) - rows:
+    if new := len(own) - rows:
         line += f", {new:,} others are not published"
     return line + (f"; {differ:,} differ: {differing[0]}" if differ else ""), counted
 
@@ -222,11 +223,9 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     return "empty" if as_key(value) == "" else str(value)
 
 
-def _together(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """The published rows, those of `frame` in the place of rows of the same keys, the new last."""
-    if known.empty:
-        return frame.copy()
-    found = pd.DataFrame([*(_by_key(known, keys) | _by_key(frame, keys)).values()])
+def _together(known: Rows, own: Rows, keys: list[str]) -> pd.DataFrame:
+    """The published rows, one's own in the place of rows of the same keys, the new ones last."""
+    found = pd.DataFrame([*(known | own).values()])
     found.attrs["keys"] = keys
     return found
 
@@ -246,12 +245,12 @@ def _put(
         new = tables.read_cells(tables.csv(frame))
         if entry:
             _known(page, short, keys)
-        known = tables.cells(page, short) if entry else new.iloc[:0]
-        whole = _together(new, known, keys).fillna("")
+            known = _by_key(tables.cells(page, short), keys)
+            new = _together(known, _by_key(new, keys), keys).fillna("")
         words = dict.fromkeys([*entry.get("text", ()), *tables.text_columns(frame)])
         others = [each for each in entry.get("made", ()) if each["parameters"] != plain(given)]
         entry = {**entry, "keys": keys, "text": list(words), "made": [*others, made]}
-        text = whole.to_csv(index=False, lineterminator="\n")
+        text = new.to_csv(index=False, lineterminator="\n")
         return tables.replace(page, short, text, entry)
 
 
