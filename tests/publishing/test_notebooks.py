@@ -84,6 +84,21 @@ def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path])
     assert not (executed / "10_dies.ipynb").exists()
 
 
+def test_a_kernel_that_loses_its_port_is_started_again(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    source, _ = folders
+    write(source, "10_steady", STEADY)
+    startup, died = tmp_path / "ipython" / "profile_default" / "startup", tmp_path / "died"
+    startup.mkdir(parents=True)
+    dies_once = f"import os\nif not os.path.exists({str(died)!r}):\n"
+    dies_once += f"    open({str(died)!r}, 'w').close()\n    os._exit(1)"
+    (startup / "00.py").write_text(dies_once)
+    variables = {"IPYTHONDIR": str(tmp_path / "ipython")}
+    (outcome,) = notebooks.attempt(templates.templates(), {}, more=variables)
+    assert died.exists() and outcome.failure is None
+
+
 MEASURES = """
 from pathlib import Path
 import headbook as hb

@@ -10,6 +10,7 @@ kernels start as usual.
 
 import asyncio
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -26,10 +27,10 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 from headbook import paths
 
 LOADED = [
-    "papermill", "ipykernel.kernelapp", "myst_nb", "torch", "pandas", "scipy.stats",
-    "headbook.plots", "headbook.results", "headbook.claims.paper", "headbook.looking.measure",
-    "headbook.looking.view", "headbook.released.hugging_text", "sklearn.linear_model", "sacrebleu",
-    "transformers.models.bert.modeling_bert",
+    "papermill", "ipykernel.debugger", "ipykernel.kernelapp", "myst_nb", "torch", "pandas",
+    "scipy.stats", "headbook.plots", "headbook.results", "headbook.claims.paper",
+    "headbook.looking.measure", "headbook.looking.view", "headbook.released.hugging_text",
+    "sklearn.linear_model", "sacrebleu", "transformers.models.bert.modeling_bert",
 ]  # fmt: skip
 """What is not installed is left out."""
 AT_THE_START = {
@@ -77,6 +78,7 @@ def _be_kernel(arguments: list[str], variables: Mapping[str, str], folder: str) 
     import pandas as pd
     from ipykernel import kernelapp
 
+    gc.freeze()  # what was imported is no garbage, and looking through it takes long
     os.setsid()  # an interrupt is for the kernel and its processes alone
     os.chdir(folder)
     np.random.seed()  # all forks have one state; Python's own is drawn anew
