@@ -139,9 +139,10 @@ def attempt(
     variables = paths.variables() | (ONE_THREAD if workers > 1 else {}) | dict(more or {})
     # each in a process of its own, the memory of whose children is that of one kernel then
     with ProcessPoolExecutor(workers, processes(variables), max_tasks_per_child=1) as pool:
+        # backwards, as the last part's pages take longest: nobody waits for them in the end
         done = [
             pool.submit(_run, each.path, destination, given[each.name], variables)
-            for each in chosen
+            for each in reversed(chosen)
         ]
         try:
             # no bar in a file, where it would be a line each second
@@ -151,7 +152,7 @@ def attempt(
             raise UserError("a notebook's process was killed: has it memory? --workers 1") from None
         finally:
             pool.shutdown(cancel_futures=True)
-    return [future.result() for future in done]
+    return [future.result() for future in reversed(done)]
 
 
 def _line(executed: Executed) -> str:
