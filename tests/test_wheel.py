@@ -13,7 +13,7 @@ from headbook import paths
 
 pytestmark = pytest.mark.slow
 
-EXTRAS = {"lightning", "sacrebleu", "sklearn", "spacy", "papermill", "nbformat"}
+EXTRAS = {"lightning_fabric", "sacrebleu", "sklearn", "spacy", "papermill", "nbformat"}
 EXTRAS |= {"networkx", "captum", "tensorly", "eflomal", "latex2mathml"}
 FIVE_LINES = re.compile(r"```python\n(import headbook as hb\n.*?)```", re.DOTALL)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from forking import ends
 
-HEAVY = {"torch", "spacy", "lightning", "transformers", "matplotlib", "pandas", "papermill"}
+HEAVY = {"torch", "spacy", "lightning_fabric", "transformers", "matplotlib", "pandas", "papermill"}
 ANEW = """
 import contextlib, importlib, io, os, pkgutil, sys, torch
 for name in [each for each in sys.modules if each.partition(".")[0] == "headbook"]:

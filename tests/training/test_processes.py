@@ -30,7 +30,7 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 """Sums of 32 bits in another order, over eight updates."""
 GONE = "headbook: another process stopped; start the same command again, it resumes from its last"
 LOADED = f"""
-import lightning.fabric, runpy
+import lightning_fabric, runpy
 from torch.distributed.run import main
 runpy.run_path({str(SCRIPT)!r})
 """

@@ -11,7 +11,7 @@ from typing import Any
 from headbook.machine import multiplies_bfloat16
 from headbook.paths import REPOSITORY
 
-PACKAGES = ("headbook", "torch", "numpy", "pandas", "lightning", "tokenizers", "sacrebleu", "spacy")
+PACKAGES = "headbook torch numpy pandas lightning-fabric tokenizers sacrebleu spacy".split()
 
 
 def versions() -> dict[str, str]:

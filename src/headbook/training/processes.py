@@ -25,7 +25,7 @@ from headbook.training.config import Precision
 from headbook.types import UserError
 
 if TYPE_CHECKING:
-    import lightning.fabric
+    import lightning_fabric
 
 PATIENCE = timedelta(days=7)
 """How long one waits for the others. A process that is gone is noticed at once; a slow one may be
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 Work = Callable[[Path], None]
 
 
-def fabric(precision: Precision) -> "lightning.fabric.Fabric":
+def fabric(precision: Precision) -> "lightning_fabric.Fabric":
     """Lightning Fabric on this process's device, connected to the others that torchrun started.
 
     Computes in float32 where this machine emulates bfloat16.
@@ -43,10 +43,9 @@ def fabric(precision: Precision) -> "lightning.fabric.Fabric":
     Silences its notice of the precision, which a notebook would show as a fault.
     """
     with extras():
-        from lightning.fabric import Fabric  # takes seconds, and only training needs it
+        from lightning_fabric import Fabric  # takes a second, and only training needs it
 
-    for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     leave_out_cudnn_attention()
     if not started_by_torchrun():
         return Fabric(accelerator="auto", devices=1, precision=precision.here())
@@ -62,8 +61,8 @@ def started_by_torchrun() -> bool:
 
 def _places() -> dict:
     """Fabric's options for one device a process; several machines give all their GPUs each."""
-    from lightning.fabric.plugins.environments import TorchElasticEnvironment
-    from lightning.fabric.strategies import DDPStrategy
+    from lightning_fabric.plugins.environments import TorchElasticEnvironment
+    from lightning_fabric.strategies import DDPStrategy
 
     started, gpus = TorchElasticEnvironment(), torch.cuda.device_count()
     if gpus and started.local_rank() >= gpus:
