@@ -11,7 +11,7 @@ from typing import Any
 from headbook.machine import multiplies_bfloat16
 from headbook.paths import REPOSITORY
 
-PACKAGES = "headbook torch numpy pandas lightning-fabric tokenizers sacrebleu spacy".split()
+PACKAGES = ("headbook", "torch", "numpy", "lightning-fabric", "tokenizers", "sacrebleu", "spacy")
 
 
 def versions() -> dict[str, str]:
