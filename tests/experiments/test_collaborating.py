@@ -31,6 +31,7 @@ def test_block_one_hot_mixing_is_ordinary_attention():
     torch.testing.assert_close(shared(states, states), ordinary(states, states))
 
 
+@pytest.mark.slow
 def test_attention_of_all_dimensions_learns_to_recall():
     assert collaborating.recalled("collaborative", 64, 3e-3, 120, 0)["right"] > 0.9
 

@@ -3,12 +3,14 @@
 import copy
 from pathlib import Path
 
+import pytest
 from small import sentences, untrained_model
 
 from headbook.experiments.pruning import Setting, sweep
 from headbook.types import Kind
 
 
+@pytest.mark.slow
 def test_without_a_price_all_heads_stay_and_at_a_high_one_none(tmp_path: Path) -> None:
     setting = Setting(tuple(Kind), 60, tokens=200, gate_rate=0.08, warmup=2, start=2.0, held=4)
     model, source = untrained_model(tmp_path), [" ".join(row) for row in sentences()[::12]]

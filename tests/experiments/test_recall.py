@@ -75,6 +75,7 @@ def test_a_key_that_does_not_occur_is_not_counted() -> None:
     assert score(model, drawn) == 0.5
 
 
+@pytest.mark.slow
 def test_a_memory_learns_what_fits_and_nan_ends_a_training() -> None:
     found = train(Setting("softmax", "softmax", keys=4, width=8))
     assert found["best"] <= 1e-3 < found["untrained"] and found["steps"] % 100 == 0

@@ -27,6 +27,7 @@ def test_the_second_device_is_one():
         assert found.device == DEVICE and found.cpu().numpy().shape == (1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "kinds"),
     [
