@@ -70,7 +70,7 @@ class Shown:
         body = "".join(self._row("td", row) for row in self.cells.itertuples(index=False))
         rows = f"<thead>{head}</thead><tbody>{body}</tbody>"
         return (
-            '<div class="headbook-scroll" tabindex="0" style="overflow: auto; max-height: 28rem">'
+            '<div class="headbook-scroll" tabindex="0" style="overflow: auto; max-height: 27rem">'
             f'<table class="{CLASSES}">{rows}</table></div>'
         )
 

@@ -214,7 +214,7 @@ def _papermill(
     except papermill.PapermillExecutionError as error:
         return f"cell {error.cell_index + 1} failed: {error.ename}: {_last_line(error.evalue)}"
     except Exception as error:  # a dead kernel, a full disk: one line for the user all the same
-        # one that dies at its start, before any cell, has lost its port to another program
+        # one that dies before any cell has most likely lost its port to another program
         if tries > 1 and "died before replying" in str(error):
             return _papermill(template, copy, parameters, tries - 1)
         return f"not executed: {type(error).__name__}: {_last_line(str(error))}"
