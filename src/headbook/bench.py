@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headbook.heads.collect import recordings
 from headbook.heads.measure import sums
 from headbook.heads.scores import confidence, positional, syntactic
+from headbook.machine import accelerator
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
 from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, UNK, Batch, EncodedPair, collate, epoch, in_order
@@ -81,10 +82,6 @@ class TorchTransformer(nn.Module):
         return self.logits(states)
 
 
-def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def random_pairs(sizes: Sizes, count: int) -> list[EncodedPair]:
     """Pairs of 5 to 30 random pieces a side, both of about one length, as translations are."""
     chance = torch.Generator().manual_seed(0)
@@ -134,9 +131,9 @@ def chain(length: int) -> AlignedTree:
 def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     """Ratios per round: all measures of attention weights over a forward pass on the same text."""
     torch.manual_seed(0)
-    model = Transformer(sizes.model(width)).eval().to(device())
+    model = Transformer(sizes.model(width)).eval().to(accelerator())
     pairs = random_pairs(sizes, sizes.sentences)
-    batches = [batch.to(device()) for batch in in_order(pairs, sizes.tokens)]
+    batches = [batch.to(accelerator()) for batch in in_order(pairs, sizes.tokens)]
     trees = [chain(len(source)) for source, _ in pairs]
     measures = {f"confidence, {kind}": partial(confidence, kind=kind) for kind in Kind}
     measures |= {f"positional, {kind}": partial(positional, kind=kind) for kind in Kind}

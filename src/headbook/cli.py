@@ -240,11 +240,15 @@ def book() -> None:
 @app.command()
 def bench(
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds, for the median.")] = 5,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Instead, what would make a training step quicker.")
+    ] = False,
 ) -> None:
     """Speed of training and of measuring, as ratios of one run."""
-    from headbook.bench import bench as measured
+    from headbook import bench as usual
+    from headbook import bench_steps
 
-    table = measured(rounds)
+    table = (bench_steps if steps else usual).bench(rounds)
     typer.echo(table.to_string(index=False, float_format=lambda value: f"{value:,.2f}"))
 
 

@@ -20,6 +20,13 @@ def multiplies_bfloat16() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
+def accelerator() -> str:
+    """The device on which long computations run: "cuda" where there is one, else "cpu"."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def leave_out_cudnn_attention() -> None:
     """Leaves fused attention to kernels that need no plan.
 

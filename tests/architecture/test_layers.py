@@ -22,6 +22,7 @@ FLOORS = (
     ("corpora",),
     ("training",),
     ("claims", "bench"),
+    ("bench_steps",),
     ("experiments",),
     ("workflow",),
     ("book",),

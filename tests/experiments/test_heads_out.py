@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from elsewhere import elsewhere
 from small import ngrams, untrained_model
 
 from headbook.experiments import heads_out
@@ -15,7 +16,7 @@ SOURCES = [f"the {who} sees a red ball" for who in ("dog", "cat", "sister", "dog
 def test_losses_are_those_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = untrained_model(tmp_path / "model")
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(heads_out, "load", lambda name: model)
+    monkeypatch.setattr(heads_out, "load", lambda name, device=None: model)
     monkeypatch.setattr(heads_out, "text_of", lambda *_: ("planted", SOURCES, SOURCES))
     heads_out.prepared.cache_clear()
     found = heads_out.silenced("tiny", len(SOURCES), [[], ["L1H1"], []])
@@ -25,6 +26,12 @@ def test_losses_are_those_of_the_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert np.array_equal(found["reference_tokens"][0], tokens)
     assert np.array_equal(found["own"][0], found["own"][2])
     assert (found["own"][0] != found["own"][1]).all()
+    monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "others"))
+    with elsewhere(model.network):
+        heads_out.prepared.cache_clear()
+        there = heads_out.silenced("tiny", len(SOURCES), [[], ["L1H1"], []])
+    for name, each in found.items():
+        np.testing.assert_allclose(there[name], each, rtol=1e-5)
     rows = heads_out.effects(found)
     assert rows["own_added"].iloc[1] == rows["change"].iloc[1] == 0 and rows["p"].iloc[1] == 1
 

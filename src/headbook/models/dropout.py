@@ -34,7 +34,7 @@ class Dropout(nn.Module):
     def forward(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if not self.training or self.rate == 0:
             return values
-        if values.device.type != "cpu":
+        if values.device.type != "cpu" or torch.compiler.is_compiling():
             return functional.dropout(values, self.rate)
         kept = 1 - level(self.rate) / LEVELS
         # One product with a ready scaled mask: masked_fill and its gradient take twice as long.

@@ -17,6 +17,7 @@ import torch
 from headbook import recipes
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.readers import Pairs, load
+from headbook.machine import accelerator
 from headbook.models.decoding import Search, translate_corpus
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import MASKED, Recipe
@@ -220,8 +221,7 @@ def ingredients(run: Run) -> Ingredients:
 
     The arithmetic decides a model too: its precision, and the class of device.
     """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    policy = {"precision": str(run.training.precision), "device": device}
+    policy = {"precision": str(run.training.precision), "device": accelerator()}
     digest = corpus_of(run.text.corpus, run.text.pairs).digest
     return Ingredients(run.stage, run, {"corpus": digest}, policy)
 

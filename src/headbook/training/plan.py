@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from headbook.machine import accelerator
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.timing import seconds
@@ -79,8 +80,8 @@ def operations(model: Transformer, batch: Batch) -> float:
 
 def measured_rate(precision: Precision) -> float:
     """GFLOP/s of this machine in large matrix products, the best of five timings."""
-    gpu = torch.cuda.is_available()
-    side, device = (8192, "cuda") if gpu else (1024, "cpu")
+    device = accelerator()
+    side = 1024 if device == "cpu" else 8192
     dtype = torch.bfloat16 if precision.here() is Precision.BF16 else torch.float32
     factor = torch.randn(side, side).to(device, dtype)
 
