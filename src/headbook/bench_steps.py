@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional
+from tqdm import tqdm
 
 from headbook.bench import Sizes, random_pairs
 from headbook.machine import accelerator
@@ -111,11 +112,13 @@ def bench(
     few = [in_bucket(batch, sizes.tokens) for batch in there]
     rate = 1e9 * measured_rate(TrainingConfig(updates=1).precision)
     for width in widths:
-        work = np.array([operations(Transformer(sizes.model(width)), batch) for batch in here])
+        with torch.device("meta"):
+            shape = Transformer(sizes.model(width))
+        work = np.array([operations(shape, batch) for batch in here])
         works = {}
         for name, step in steps(sizes, width).items():
             given = few if name.startswith("+") else there if name == THERE else here
-            for batch in given:  # compiles, for every shape
+            for batch in tqdm(given, f"warming up, width {width}, {name}"):  # compiles every shape
                 step(batch)
             works[name] = partial(timed, step, given)
         taken = interleaved(works, rounds, f"width {width}")
