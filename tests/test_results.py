@@ -1,6 +1,7 @@
 """Tables of results: made, shown, compared with published ones, and published without loss."""
 
 import contextlib
+import json
 import multiprocessing
 import os
 import re
@@ -112,6 +113,25 @@ def test_rows_of_other_keys_stay_to_the_letter(root: Path) -> None:
     made = tables.entries(13)["best"]["made"]
     assert [each["parameters"] for each in made] == [{"first": 1}, {"second": 1}, {"third": 1}]
     assert all(each["commit"] and each["date"] and each["hardware"] for each in made)
+
+
+def test_what_is_published_again_in_another_order_moves_no_column(root: Path) -> None:
+    publish(frame("a", 1 / 3))
+    before, again = lines(root), frame("a", 1 / 3)
+    hurried = again[[*again][::-1]].copy()
+    hurried.attrs["keys"] = again.attrs["keys"]
+    publish(hurried)
+    assert lines(root) == before
+
+
+def test_a_record_has_a_line_for_each_run_and_says_the_same(root: Path) -> None:
+    publish(frame("a"), first=1)
+    publish(frame("b"), second=1)
+    text = (root / "13" / "run.json").read_text("utf-8")
+    (entry,) = json.loads(text)["tables"].values()
+    assert [json.loads(line.strip(" ,")) for line in text.splitlines() if '"commit"' in line] == [
+        *entry["made"]
+    ]
 
 
 def test_types_and_digits_are_kept(root: Path) -> None:

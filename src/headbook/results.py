@@ -225,7 +225,8 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 def _together(known: Rows, own: Rows, keys: list[str]) -> pd.DataFrame:
     """The published rows, one's own in the place of rows of the same keys, the new ones last."""
-    found = pd.DataFrame([*(known | own).values()])
+    names = dict.fromkeys(name for row in (*known.values(), *own.values()) for name in row)
+    found = pd.DataFrame([*(known | own).values()], columns=[*names])
     found.attrs["keys"] = keys
     return found
 

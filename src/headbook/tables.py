@@ -166,7 +166,22 @@ def _write(file: Path, text: str) -> None:
 
 
 def _json(run: Mapping[str, Any]) -> str:
-    return json.dumps(run, indent=1, ensure_ascii=False) + "\n"
+    return _laid_out(run) + "\n"
+
+
+def _laid_out(value: Any, depth: int = 0) -> str:
+    """JSON in which each field of a table is a line, and each run that made rows of it."""
+    inside = " " * (depth + 1)
+    if isinstance(value, Mapping) and value and depth < 3:
+        fields = [f"{inside}{_line(name)}: {_laid_out(value[name], depth + 1)}" for name in value]
+        return "{\n" + ",\n".join(fields) + f"\n{' ' * depth}}}"
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return "[\n" + ",\n".join(inside + _line(each) for each in value) + f"\n{inside}]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 # ------------------------------------------------------------------ reading once
