@@ -9,8 +9,9 @@ was interrupted goes on. On two cores one takes an hour; on a GPU several run si
 import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
@@ -28,7 +29,7 @@ from headbook.machine import accelerator
 from headbook.models import checkpoint
 from headbook.models.decoding import translate_corpus
 from headbook.models.gates import all_heads, close_heads
-from headbook.models.loaded import digest
+from headbook.models.loaded import Translator, digest
 from headbook.models.transformer import Transformer
 from headbook.pruning import gating
 from headbook.pruning.hard_concrete import CONSTANTS
@@ -202,16 +203,36 @@ def sweep(
     minutes no further training begins, and rows are of those that are done.
     """
     setting = Setting(**given | {"kinds": tuple(map(Kind, given.get("kinds", ["encoder"])))})
-    model, began = load(setting.model), time.time()
-    make = partial(_made, workers=workers, deadline=began + 60 * minutes)
-    one = partial(Training, setting, digest(model.network))
-    made = make({(WHOLE, 0.0, 0): one(closed=())} | {(GATES, x, 0): one(x) for x in penalties})
-    heads = all_heads(model.network)
-    gone = {key[1]: [head for head, open_ in zip(heads, each["open"], strict=True) if not open_]
-            for key, each in made.items() if key[0] == GATES}  # fmt: skip
+    model, deadline = load(setting.model), time.time() + 60 * minutes
+    one, heads = partial(Training, setting, digest(model.network)), all_heads(model.network)
+    with _side_by_side(workers or AT_ONCE[accelerator()]) as each_of:
+        make = partial(_made, each_of=each_of, deadline=deadline)
+        made = make({(WHOLE, 0.0, 0): one(closed=())} | {(GATES, x, 0): one(x) for x in penalties})
+        gone = {key[1]: [head for head, open_ in zip(heads, each["open"], strict=True) if not open_]
+                for key, each in made.items() if key[0] == GATES}  # fmt: skip
+        gone = {penalty: closed for penalty, closed in gone.items() if closed}
+        made |= make(_controls(model, gone, one, setting, draws, scratch))
+    return _tables(made, setting, heads)
+
+
+@contextmanager
+def _side_by_side(workers: int) -> Iterator[Callable]:
+    """`map`, by so many processes; one of them trains several models of one text."""
+    if workers == 1:
+        yield map
+        return
+    start = get_context("spawn"), torch.set_num_threads, (1,)
+    with ProcessPoolExecutor(workers, *start) as pool:
+        yield pool.map
+
+
+def _controls(
+    model: Translator, gone: Mapping[float, Sequence[HeadId]], one: Callable[..., Training],
+    setting: Setting, draws: int, scratch: int,
+) -> dict[Key, Training]:  # fmt: skip
+    """Trainings beside the gates at each λ that closed heads, as many heads as these."""
     some = pruning.Setting(setting.kinds, seed=setting.seed)
-    order = pruning.orders(model, pairs(setting.model, "valid")[: some.held], some)["importance"]
-    gone = {penalty: closed for penalty, closed in gone.items() if closed}
+    order = pruning.orders(model, pairs(setting.model, "valid")[: some.held], some)[IMPORTANCE]
     others = {(IMPORTANCE, x, 0): order[: len(closed)] for x, closed in gone.items()}
     for draw in range(draws):
         drawn = {x: at_random(closed, model.network, draw) for x, closed in gone.items()}
@@ -221,7 +242,7 @@ def sweep(
     for at in np.linspace(0, len(spread) - 1, min(scratch, len(spread))).round().astype(int):
         x = spread[at][1]
         others[SCRATCH, x, 0] = one(closed=_labels(gone[x]), scratch=True)
-    return _tables(made | make(others), setting, heads)
+    return others
 
 
 def _labels(heads: Sequence[HeadId]) -> tuple[str, ...]:
@@ -238,20 +259,11 @@ def at_random(closed: Sequence[HeadId], network: Transformer, draw: int) -> list
     return found
 
 
-def _made(
-    wanted: Mapping[Key, Training], workers: int | None, deadline: float
-) -> dict[Key, Arrays]:
+def _made(wanted: Mapping[Key, Training], each_of: Callable, deadline: float) -> dict[Key, Arrays]:
     """Each training's result, but of those that the deadline left out."""
-    workers = workers or AT_ONCE[accelerator()]
-    work = partial(_in_time, deadline=deadline)
-    bar = partial(tqdm, total=len(wanted), desc="trainings until settled", unit="training")
-    if workers == 1:
-        found = list(bar(map(work, wanted.values())))
-    else:
-        start = get_context("spawn"), torch.set_num_threads, (1,)
-        with ProcessPoolExecutor(workers, *start) as pool:
-            found = list(bar(pool.map(work, wanted.values())))
-    done = {key: each for key, each in zip(wanted, found, strict=True) if each}
+    results = each_of(partial(_in_time, deadline=deadline), wanted.values())
+    bar = tqdm(results, "trainings until settled", len(wanted), unit="training")
+    done = {key: each for key, each in zip(wanted, bar, strict=True) if each}
     if len(done) < len(wanted):
         print(f"{len(done)} of {len(wanted)} trainings were made in time: the same call goes on")
     return done
