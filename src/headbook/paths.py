@@ -66,8 +66,10 @@ def to_publish(page: str, parameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def variables() -> dict[str, str]:
-    """All of the environment, for a process that is started."""
-    return dict(os.environ)
+    """All of the environment, for a process that is started, also in another folder."""
+    named = ("HEADBOOK_DATA", "HEADBOOK_DOWNLOADS", "HEADBOOK_RUNS")
+    folders = {name: os.environ[name] for name in named if os.environ.get(name)}
+    return {**os.environ, **{name: str(expanded(x).absolute()) for name, x in folders.items()}}
 
 
 def choose_no_window() -> None:
@@ -88,7 +90,7 @@ def silence_profiler() -> None:
 @contextmanager
 def with_variables(given: Mapping[str, str]) -> Iterator[None]:
     """Within, the environment is this one, also that of processes which are started."""
-    before = variables()
+    before = dict(os.environ)
     os.environ.clear()
     os.environ.update(given)
     try:

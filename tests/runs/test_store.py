@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from refusing import refused, refuses
 
+from headbook import paths
 from headbook.models.decoding import Search
 from headbook.runs.store import Ingredients, Stage, Store
 
@@ -111,3 +112,13 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
         each.join()
     assert [each.exitcode for each in both] == [0, 0]
     assert counter.read_text() == "computed\n" and notices.read_text().count("waiting for") == 1
+
+
+def test_a_relative_folder_is_one_place_for_processes_of_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADBOOK_RUNS", "my runs")
+    with paths.with_variables(paths.variables()):
+        monkeypatch.chdir("/")
+        assert paths.runs() == tmp_path / "my runs"
