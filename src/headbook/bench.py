@@ -3,6 +3,7 @@
 All are ratios of one run, taken in interleaved rounds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,9 @@ from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.plan import measured_rate, operations
 from headbook.types import Kind
+
+CONFIG = TrainingConfig(updates=1)
+ENDS = ["median", "lowest", "highest"]
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,25 @@ def random_pairs(sizes: Sizes, count: int) -> list[EncodedPair]:
     ]
 
 
+def random_batches(sizes: Sizes, count: int) -> list[Batch]:
+    """So many batches of such pairs, in the order of a training."""
+    pairs = random_pairs(sizes, count * sizes.tokens // 4 + 64)
+    plan = epoch(pairs, sizes.tokens, 0, 0)[:count]
+    return [collate([pairs[place] for place in each], each) for each in plan]
+
+
+def trainer(kind: Callable[[TransformerConfig], nn.Module], config: TransformerConfig) -> Trainer:
+    """Makes single updates of such a model, always of the same weights at first."""
+    torch.manual_seed(0)
+    pairs = [([EOS], [EOS])]
+    return Trainer(kind(config), CONFIG, pairs, pairs, Path(), rate=lambda _: 1e-4)
+
+
 def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     """Ratios per round: ours over torch's, and over the machine's rate in matrix products."""
-    pairs = random_pairs(sizes, rounds * sizes.tokens // 4 + 64)
-    plan = epoch(pairs, sizes.tokens, 0, 0)
-    batches = [collate([pairs[place] for place in each], each) for each in plan][: rounds + 1]
-    config, works = TrainingConfig(updates=1), {}
+    batches, works = random_batches(sizes, rounds + 1), {}
     for kind in (Transformer, TorchTransformer):
-        torch.manual_seed(0)
-        model = kind(sizes.model(width))
-        update = Trainer(model, config, pairs, pairs, Path(), rate=lambda _: 1e-4)._update
+        update = trainer(kind, sizes.model(width))._update
         works[kind] = lambda number, update=update: seconds(
             lambda: update(batches[number % len(batches)])
         )
@@ -114,7 +127,7 @@ def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     ours, torchs = (np.array(taken[kind]) for kind in (Transformer, TorchTransformer))
     counted = (batches[(place + 1) % len(batches)] for place in range(rounds))
     work = np.array([operations(Transformer(sizes.model(width)), batch) for batch in counted])
-    share = work / ours / (1e9 * measured_rate(config.precision))
+    share = work / ours / (1e9 * measured_rate(CONFIG.precision))
     return {
         "training: ours over torch.nn.Transformer": torchs / ours,
         "training: share of the rate of matrix products": share,
@@ -162,5 +175,9 @@ def bench(
     for width in widths:
         for work in (training, measuring):
             for quantity, found in work(sizes, width, rounds).items():
-                rows.append((quantity, width, np.median(found), found.min(), found.max()))
-    return pd.DataFrame(rows, columns=["quantity", "width", "median", "lowest", "highest"])
+                rows.append((quantity, width, *middle_and_ends(found)))
+    return pd.DataFrame(rows, columns=["quantity", "width", *ENDS])
+
+
+def middle_and_ends(found: np.ndarray) -> tuple[float, float, float]:
+    return np.median(found), found.min(), found.max()

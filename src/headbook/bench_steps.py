@@ -6,7 +6,6 @@ as a CUDA graph, and the fused optimiser that trainings have.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,13 +15,11 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.bench import Sizes, random_pairs
+from headbook.bench import CONFIG, ENDS, Sizes, middle_and_ends, random_batches, trainer
 from headbook.machine import accelerator
-from headbook.models.transformer import Transformer
-from headbook.text.batches import EOS, PAD, Batch, collate, epoch
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, PAD, Batch
 from headbook.timing import interleaved, seconds
-from headbook.training.config import TrainingConfig
-from headbook.training.loop import Trainer
 from headbook.training.plan import measured_rate, operations
 
 BUCKET = 16
@@ -49,16 +46,9 @@ def in_bucket(batch: Batch, tokens: int) -> Batch:
     return Batch(*sides, functional.pad(batch.sentences, (0, rows - len(batch))))
 
 
-def trainer(sizes: Sizes, width: int) -> Trainer:
-    torch.manual_seed(0)
-    pairs = random_pairs(sizes, 1)
-    model, config = Transformer(sizes.model(width)), TrainingConfig(updates=1)
-    return Trainer(model, config, pairs, pairs, Path(), rate=lambda _: 1e-4)
-
-
-def by_hand(sizes: Sizes, width: int, mode: str | None) -> Step:
+def by_hand(config: TransformerConfig, mode: str | None) -> Step:
     """A step without the training loop around it, compiled in a mode of `torch.compile`."""
-    made = trainer(sizes, width)
+    made = trainer(Transformer, config)
     model, smoothing = made.model.train(), made.config.label_smoothing
 
     def loss(source: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
@@ -82,12 +72,12 @@ def by_hand(sizes: Sizes, width: int, mode: str | None) -> Step:
     return step
 
 
-def steps(sizes: Sizes, width: int) -> dict[str, Step]:
+def steps(config: TransformerConfig) -> dict[str, Step]:
     """The step that trainings make, and changed ones; a change with + stands on those before it."""
-    usual, slower, there = (trainer(sizes, width) for _ in range(3))
+    usual, slower, there = (trainer(Transformer, config) for _ in range(3))
     slower.optimiser = torch.optim.Adam(slower.model.parameters(), fused=False)
     modes = (None, "default") if accelerator() == "cpu" else (None, "default", "reduce-overhead")
-    changed = [by_hand(sizes, width, mode) for mode in modes]
+    changed = [by_hand(config, mode) for mode in modes]
     made = {AS_IT_IS: usual._update, SLOWER: slower._update, THERE: there._update}
     return made | dict(zip(CHANGED, changed, strict=False))
 
@@ -105,18 +95,16 @@ def bench(
     machine's rate, padding not counted.
     """
     sizes = sizes or Sizes(vocabulary=8000, tokens=2048 if accelerator() == "cpu" else 32768)
-    pairs, rows = random_pairs(sizes, (rounds + 1) * sizes.tokens // 4), []
-    plan = epoch(pairs, sizes.tokens, 0, 0)[: rounds + 1]
-    here = [collate([pairs[place] for place in each], each) for each in plan]
+    here, rows = random_batches(sizes, rounds + 1), []
     there = [batch.to(accelerator()) for batch in here]
     few = [in_bucket(batch, sizes.tokens) for batch in there]
-    rate = 1e9 * measured_rate(TrainingConfig(updates=1).precision)
+    rate = 1e9 * measured_rate(CONFIG.precision)
     for width in widths:
         with torch.device("meta"):
-            shape = Transformer(sizes.model(width))
+            shape = Transformer(config := sizes.model(width))
         work = np.array([operations(shape, batch) for batch in here])
         works = {}
-        for name, step in steps(sizes, width).items():
+        for name, step in steps(config).items():
             given = few if name.startswith("+") else there if name == THERE else here
             for batch in tqdm(given, f"warming up, width {width}, {name}"):  # compiles every shape
                 step(batch)
@@ -124,7 +112,6 @@ def bench(
         taken = interleaved(works, rounds, f"width {width}")
         for name, each in taken.items():
             speed = np.array(taken[AS_IT_IS]) / each
-            rows += [(name, width, "speed", speed), (name, width, SHARE, work[1:] / rate / each)]
-    table = pd.DataFrame(rows, columns=["step", "width", "quantity", "found"])
-    found = np.stack(table.pop("found"))
-    return table.assign(median=np.median(found, 1), lowest=found.min(1), highest=found.max(1))
+            for quantity, found in {"speed": speed, SHARE: work[1:] / rate / each}.items():
+                rows.append((name, width, quantity, *middle_and_ends(found)))
+    return pd.DataFrame(rows, columns=["step", "width", "quantity", *ENDS])

@@ -148,9 +148,9 @@ def replace(page: str | int, name: str, text: str, entry: Mapping[str, Any]) -> 
     done = {**entry, "sha256": digest(text), "rows": len(read_cells(text))}
     changing = {**done, "replaces": before.get(name, {}).get("sha256", ABSENT)}
     for file, written in (
-        (RECORD, _json({**run, "tables": {**before, name: changing}})),
+        (RECORD, _json({**run, "tables": {**before, name: changing}}) + "\n"),
         (f"{name}.csv", text),
-        (RECORD, _json({**run, "tables": {**before, name: done}})),
+        (RECORD, _json({**run, "tables": {**before, name: done}}) + "\n"),
     ):
         _write(where / file, written)
     return where
@@ -165,15 +165,11 @@ def _write(file: Path, text: str) -> None:
     os.replace(aside, file)
 
 
-def _json(run: Mapping[str, Any]) -> str:
-    return _laid_out(run) + "\n"
-
-
-def _laid_out(value: Any, depth: int = 0) -> str:
+def _json(value: Any, depth: int = 0) -> str:
     """JSON in which each field of a table is a line, and each run that made rows of it."""
     inside = " " * (depth + 1)
     if isinstance(value, Mapping) and value and depth < 3:
-        fields = [f"{inside}{_line(name)}: {_laid_out(value[name], depth + 1)}" for name in value]
+        fields = [f"{inside}{_line(name)}: {_json(value[name], depth + 1)}" for name in value]
         return "{\n" + ",\n".join(fields) + f"\n{' ' * depth}}}"
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return "[\n" + ",\n".join(inside + _line(each) for each in value) + f"\n{inside}]"

@@ -23,9 +23,7 @@ ITEMS = yaml.safe_load((Path(workflow.__file__).parent / "on_a_gpu.yml").read_te
 
 @pytest.mark.parametrize("item", ITEMS.values(), ids=list(ITEMS))
 def test_an_item_names_models_and_settings_that_there_are(item: dict) -> None:
-    assert (
-        item.keys() <= {"train", "of_time", "tested", "sweeps"} and 0 <= item.get("of_time", 0) < 1
-    )
+    assert item.keys() <= {"train", "tested", "sweeps"}
     known = {each.name for each in fields(Setting)} | set(inspect.signature(sweep).parameters)
     translators = set(item.get("tested", {}))
     for asked in item.get("sweeps", ()):

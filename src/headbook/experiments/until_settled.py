@@ -35,11 +35,11 @@ from headbook.pruning import gating
 from headbook.pruning.hard_concrete import CONSTANTS
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store, checked
-from headbook.statistics import interval
+from headbook.statistics import interval, spread
 from headbook.text.batches import EncodedPair
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import BEST, Trainer
-from headbook.training.models import TRAINING, corpus_of, cut, run
+from headbook.training.models import TRAINING, corpus_of, cut, run, untrained
 from headbook.training.paired import corpus_bleu, paired, resampled, statistics
 from headbook.types import HeadId, Kind, UserError
 
@@ -173,8 +173,7 @@ def begin_anew(
     """The model as its own recipe trains it from random weights, with the heads closed."""
     folder.mkdir(exist_ok=True)
     recipe = run(setting.model).training
-    torch.manual_seed(derived(recipe.seed, "initial weights"))
-    network.load_state_dict(Transformer(network.config).state_dict())
+    network.load_state_dict(untrained(network.config, recipe.seed).state_dict())
     close_heads(network, closed)
     recipe = replace(recipe, seed=derived(recipe.seed, "training"), first_snapshot=NEVER)
     Trainer(network, recipe, *text, folder).run()
@@ -205,7 +204,7 @@ def sweep(
     setting = Setting(**given | {"kinds": tuple(map(Kind, given.get("kinds", ["encoder"])))})
     model, deadline = load(setting.model), time.time() + 60 * minutes
     one, heads = partial(Training, setting, digest(model.network)), all_heads(model.network)
-    with _side_by_side(workers or AT_ONCE[accelerator()]) as each_of:
+    with side_by_side(workers or AT_ONCE[accelerator()]) as each_of:
         make = partial(_made, each_of=each_of, deadline=deadline)
         made = make({(WHOLE, 0.0, 0): one(closed=())} | {(GATES, x, 0): one(x) for x in penalties})
         gone = {key[1]: [head for head, open_ in zip(heads, each["open"], strict=True) if not open_]
@@ -216,8 +215,8 @@ def sweep(
 
 
 @contextmanager
-def _side_by_side(workers: int) -> Iterator[Callable]:
-    """`map`, by so many processes; one of them trains several models of one text."""
+def side_by_side(workers: int) -> Iterator[Callable]:
+    """`map` by so many processes, of one thread each, which begin at once; of one, Python's own."""
     if workers == 1:
         yield map
         return
@@ -238,9 +237,8 @@ def _controls(
         drawn = {x: at_random(closed, model.network, draw) for x, closed in gone.items()}
         others |= {(RANDOM, x, draw): closed for x, closed in drawn.items()}
     others = {key: one(closed=_labels(closed)) for key, closed in others.items()}
-    spread = sorted({len(closed): x for x, closed in gone.items()}.items())
-    for at in np.linspace(0, len(spread) - 1, min(scratch, len(spread))).round().astype(int):
-        x = spread[at][1]
+    by_count = sorted({len(closed): x for x, closed in gone.items()}.items())
+    for _, x in spread(by_count, scratch, np.round):
         others[SCRATCH, x, 0] = one(closed=_labels(gone[x]), scratch=True)
     return others
 

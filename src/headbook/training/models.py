@@ -229,5 +229,10 @@ def ingredients(run: Run) -> Ingredients:
 def initial(run: Run, folder: Path) -> Transformer:
     """The untrained model, in eval mode, of the subwords in the folder: the same for one seed."""
     counts = [len(Subwords.load(folder / f"{side}.json")) for side in run.sides]
-    torch.manual_seed(derived(run.training.seed, "initial weights"))
-    return Transformer(run.config(*counts)).eval()
+    return untrained(run.config(*counts), run.training.seed)
+
+
+def untrained(config: TransformerConfig, seed: int) -> Transformer:
+    """The network before its first update, in eval mode: the same for one seed."""
+    torch.manual_seed(derived(seed, "initial weights"))
+    return Transformer(config).eval()

@@ -13,12 +13,10 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 import yaml
 
@@ -36,6 +34,8 @@ OUT_AT_ONCE = min(os.cpu_count() or 1, 4)
 """Processes that take heads out of a model, while others prune."""
 OUT_OF_TIME = 3
 """Status of a training that is to be gone on with."""
+TO_TRAIN = 0.85
+"""Of the time; what is left of it is for all else."""
 
 
 def item(name: str) -> dict[str, Any]:
@@ -66,8 +66,10 @@ def trained(names: list[str], minutes: float, folder: Path) -> None:
             shutil.copytree(made, folder / "trained" / name, ignore=large, dirs_exist_ok=True)
 
 
-def taken_out(name: str, count: int, first: int, deadline: float) -> None:
-    """Translates as the model is and without each head: of these every n-th from `first` on."""
+def taken_out(part: tuple[str, int, int], deadline: float) -> None:
+    """A model translates so many sentences as it is and without each head: of these every n-th,
+    from a first one on."""
+    name, count, first = part
     heads = [[], *([head.label] for head in all_heads(load(name).network))]
     for head in heads[first::OUT_AT_ONCE]:
         if time.time() < deadline:
@@ -89,24 +91,20 @@ def made(asked: str, folder: Path, minutes: float) -> None:
     began, todo = time.time(), item(asked)
     deadline = began + 60 * minutes
     if todo.get("train"):
-        trained(todo["train"], minutes * todo["of_time"], folder)
+        trained(todo["train"], TO_TRAIN * minutes, folder)
     # weights as they are published decide what is measured, not those of the run store
     measured = {"HEADBOOK_RUNS": str((folder / "runs").resolve())}
-    start = get_context("spawn"), torch.set_num_threads, (1,)
+    tested = todo.get("tested", {}).items()
+    parts = [(*each, first) for each in tested for first in range(OUT_AT_ONCE)]
     with (
         paths.with_variables(paths.variables() | measured),
-        ProcessPoolExecutor(OUT_AT_ONCE, *start) as pool,
+        until_settled.side_by_side(OUT_AT_ONCE) as each_of,
     ):
-        out = [
-            pool.submit(taken_out, name, count, first, deadline)
-            for name, count in todo.get("tested", {}).items()
-            for first in range(OUT_AT_ONCE)
-        ]
+        out = each_of(partial(taken_out, deadline=deadline), parts)
         for each in todo.get("sweeps", ()):
             trainings, _ = until_settled.sweep(minutes=(deadline - time.time()) / 60, **each)
             print(trainings.to_string(), flush=True)
-        for each in out:
-            each.result()
+        list(out)  # until all are done
     print(f"{asked}: {time.time() - began:.0f} s; results in {folder}")
 
 
